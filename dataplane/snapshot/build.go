@@ -1,0 +1,241 @@
+package snapshot
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
+)
+
+// TenantBuilder makes what a package of the request path needs of one tenant. It
+// runs once for every changed tenant shard, before the swap; an error holds the
+// shard back. It must not keep or change the tenant's other parts.
+type TenantBuilder struct {
+	Name  string
+	Build func(*Tenant) (any, error)
+}
+
+// change collects the decoded shards of one update and builds the next View.
+type change struct {
+	builders []TenantBuilder
+	next     View
+
+	tenants  *cowWriter[*Tenant]
+	subjects *cowWriter[*Subject]
+	keys     *cowWriter[*Key]
+	issuers  *cowWriter[*configv1.JWTIssuer]
+	secrets  *cowWriter[*Secrets]
+	routes   *cowWriter[*Route]
+}
+
+func newChange(base *View, builders []TenantBuilder) *change {
+	if base == nil {
+		base = &View{Global: &Global{Message: &syncv1.GlobalShard{}}}
+	}
+	return &change{
+		builders: builders,
+		next:     *base,
+		tenants:  base.tenants.writer(),
+		subjects: base.subjects.writer(),
+		keys:     base.keys.writer(),
+		issuers:  base.issuers.writer(),
+		secrets:  base.secrets.writer(),
+		routes:   base.routes.writer(),
+	}
+}
+
+// done returns the View that the changes make. The change must not be used again.
+func (c *change) done() *View {
+	v := c.next
+	v.tenants, v.subjects, v.keys = c.tenants.done(), c.subjects.done(), c.keys.done()
+	v.issuers, v.secrets, v.routes = c.issuers.done(), c.secrets.done(), c.routes.done()
+	return &v
+}
+
+// global replaces what belongs to no tenant; nil removes it.
+func (c *change) global(m *syncv1.GlobalShard) {
+	for _, r := range c.next.Global.Message.GetSharedRoutes() {
+		c.removeRoute(r)
+	}
+	if m == nil {
+		m = &syncv1.GlobalShard{}
+	}
+	g := &Global{Message: m, Providers: byID(m.GetProviders())}
+	for _, r := range m.GetSharedRoutes() {
+		c.putRoute(r, "")
+	}
+	c.next.Global = g
+}
+
+// tenant replaces the policy side of a tenant; nil removes it. Nothing has changed
+// when it fails.
+func (c *change) tenant(id string, m *syncv1.TenantShard) error {
+	var t *Tenant
+	if m != nil {
+		t = &Tenant{
+			ID:        id,
+			Message:   m,
+			Groups:    byID(m.GetGroups()),
+			Upstreams: byID(m.GetUpstreams()),
+			Providers: byID(m.GetProviders()),
+			Policies:  byID(m.GetPolicies()),
+			built:     make(map[string]any, len(c.builders)),
+		}
+		for _, g := range m.GetGroups() {
+			if g.GetName() == "default" {
+				t.DefaultGroup = g.GetId()
+			}
+		}
+		for _, b := range c.builders {
+			built, err := b.Build(t)
+			if err != nil {
+				return fmt.Errorf("build %s of tenant %s: %w", b.Name, id, err)
+			}
+			t.built[b.Name] = built
+		}
+	}
+	if old, ok := c.tenants.get(id); ok {
+		for _, r := range old.Message.GetRoutes() {
+			c.removeRoute(r)
+		}
+	}
+	if t == nil {
+		c.tenants.remove(id)
+		return nil
+	}
+	for _, r := range m.GetRoutes() {
+		c.putRoute(r, id)
+	}
+	c.tenants.put(id, t)
+	return nil
+}
+
+func (c *change) putRoute(r *configv1.Route, tenantID string) {
+	if r.GetDisabled() {
+		return
+	}
+	route := &Route{Route: r, TenantID: tenantID}
+	if ps := r.GetProtocols(); len(ps) > 0 {
+		route.Protocols = make(map[configv1.Protocol]struct{}, len(ps))
+		for _, p := range ps {
+			route.Protocols[p] = struct{}{}
+		}
+	}
+	c.routes.put(routeKey(r.GetHost(), r.GetPathPrefix()), route)
+}
+
+// removeRoute removes the entry of a route unless another route took its place.
+func (c *change) removeRoute(r *configv1.Route) {
+	key := routeKey(r.GetHost(), r.GetPathPrefix())
+	if now, ok := c.routes.get(key); ok && now.GetId() == r.GetId() {
+		c.routes.remove(key)
+	}
+}
+
+func (c *change) subject(kind syncv1.SubjectKind, id string, m *syncv1.SubjectRecord) {
+	if m == nil {
+		c.subjects.remove(subjectKey(kind, id))
+		return
+	}
+	c.subjects.put(subjectKey(kind, id), &Subject{SubjectRecord: m, Allowed: NewNameSet(m.GetAllowedModels())})
+}
+
+// key replaces a key; nil removes it. hash is hexadecimal.
+func (c *change) key(hash string, m *syncv1.KeyRecord) error {
+	raw, err := hex.DecodeString(hash)
+	if err != nil || len(raw) != len(KeyHash{}) {
+		return fmt.Errorf("key hash %q is not a SHA-256 in hexadecimal", hash)
+	}
+	if m == nil {
+		c.keys.remove(string(raw))
+		return nil
+	}
+	k := &Key{TenantID: m.GetTenantId()}
+	switch h := m.GetHolder().(type) {
+	case *syncv1.KeyRecord_ConsumerKey:
+		ck := h.ConsumerKey
+		k.ID, k.ProjectID, k.ConsumerID = ck.GetId(), ck.GetProjectId(), ck.GetConsumerId()
+		k.RouteID, k.GroupIDs, k.Class = ck.GetIssuerRouteId(), ck.GetGroupIds(), ck.GetTrafficClass()
+		k.Scopes = make(map[configv1.Scope]bool, len(ck.GetScopes()))
+		for _, s := range ck.GetScopes() {
+			k.Scopes[s] = true
+		}
+		k.Expire = timeOf(ck.GetExpireTime().GetSeconds(), ck.GetExpireTime().GetNanos())
+		k.Allowed, k.Labels = NewNameSet(ck.GetAllowedModels()), ck.GetLabels()
+	case *syncv1.KeyRecord_RouteToken:
+		k.Token, k.RouteID = true, h.RouteToken.GetRouteId()
+	default:
+		return fmt.Errorf("key record has no holder")
+	}
+	c.keys.put(string(raw), k)
+	return nil
+}
+
+func (c *change) issuer(id string, m *syncv1.IssuerRecord) {
+	if m == nil {
+		c.issuers.remove(id)
+		return
+	}
+	c.issuers.put(id, m.GetIssuer())
+}
+
+// credentials replaces the secrets of a tenant; nil removes them. A secret whose
+// sealed bytes did not change keeps its opened value.
+func (c *change) credentials(tenantID string, m *syncv1.CredentialShard, opener Opener) {
+	if m == nil {
+		c.secrets.remove(tenantID)
+		return
+	}
+	old, _ := c.secrets.get(tenantID)
+	s := &Secrets{ByCredential: make(map[string]*Secret), ByProxy: make(map[string]*Secret)}
+	for _, sealed := range m.GetSecrets() {
+		if id := sealed.GetUpstreamId(); id != "" {
+			s.ByProxy[id] = newSecret(tenantID, sealed, opener, old.proxy(id))
+			continue
+		}
+		id := sealed.GetCredentialId()
+		s.ByCredential[id] = newSecret(tenantID, sealed, opener, old.credential(id))
+	}
+	c.secrets.put(tenantID, s)
+}
+
+func (s *Secrets) credential(id string) *Secret {
+	if s == nil {
+		return nil
+	}
+	return s.ByCredential[id]
+}
+
+func (s *Secrets) proxy(id string) *Secret {
+	if s == nil {
+		return nil
+	}
+	return s.ByProxy[id]
+}
+
+func byID[M interface{ GetId() string }](list []M) map[string]M {
+	m := make(map[string]M, len(list))
+	for _, x := range list {
+		m[x.GetId()] = x
+	}
+	return m
+}
+
+func timeOf(seconds int64, nanos int32) time.Time {
+	if seconds == 0 && nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, int64(nanos))
+}
+
+// Tenants returns the ids of all tenants, sorted. It is for operators and tests,
+// not for the request path.
+func (v *View) Tenants() []string {
+	ids := make([]string, 0, v.tenants.size())
+	v.tenants.each(func(id string, _ *Tenant) { ids = append(ids, id) })
+	slices.Sort(ids)
+	return ids
+}
