@@ -1,0 +1,215 @@
+// Package plan expands a decision to candidates: everything that could serve the
+// request, one by provider, upstream, model and credential. It is pure and judges
+// nothing; the scheduler's filters do.
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
+)
+
+const builderName = "plan"
+
+// Role says why a candidate is in the plan.
+type Role uint8
+
+// The roles.
+const (
+	Primary Role = iota
+	ModelChain
+	ProviderChain
+)
+
+// Account is the part of a candidate that does not depend on the request: an
+// upstream's model as one credential can call it. It is made once for each
+// configuration and shared by all requests.
+type Account struct {
+	ID         string // stable and unique in the tenant
+	TenantID   string
+	Upstream   *configv1.Upstream
+	Model      *configv1.UpstreamModel      // never an alias
+	Credential *configv1.UpstreamCredential // nil for an upstream without credentials
+
+	Priority int32 // smaller is preferred
+	Weight   int32
+
+	// Keys of runtime state, one for each scope.
+	CredentialKey string // the credential, or the upstream that needs none
+	QuotaKey      string
+	RotationKey   string    // accounts that take turns share it
+	SlotKeys      [3]string // credential, upstream and provider, whose running attempts are counted
+}
+
+// CredentialID is the id of the credential; empty if the upstream needs none.
+func (a *Account) CredentialID() string { return a.Credential.GetId() }
+
+// UpstreamModel is the model's name as the upstream knows it.
+func (a *Account) UpstreamModel() string {
+	if n := a.Model.GetUpstreamModel(); n != "" {
+		return n
+	}
+	return a.Model.GetModel()
+}
+
+// Candidate is an account that could serve one request.
+type Candidate struct {
+	*Account
+	Provider   *configv1.Provider   // nil if the node does not know it
+	Capability *configv1.Capability // how the provider speaks the inbound protocol; nil if it does not
+	BaseURL    string
+	Role       Role
+}
+
+// accounts is what the builder makes of one tenant.
+type accounts struct {
+	byModel map[string][]*Account // by public name, aliases included; sorted by id
+	bare    map[string][]*Account // the same with one account without credential for each upstream
+}
+
+// Builder makes the accounts of a tenant when its configuration changes.
+func Builder() snapshot.TenantBuilder {
+	return snapshot.TenantBuilder{Name: builderName, Build: func(t *snapshot.Tenant) (any, error) { return build(t), nil }}
+}
+
+type modelKey struct{ upstream, model string }
+
+func build(t *snapshot.Tenant) *accounts {
+	credentials := make(map[string][]*configv1.UpstreamCredential)
+	for _, c := range t.Message.GetCredentials() {
+		credentials[c.GetUpstreamId()] = append(credentials[c.GetUpstreamId()], c)
+	}
+	rows := make(map[modelKey]*configv1.UpstreamModel)
+	for _, m := range t.Message.GetModels() {
+		rows[modelKey{m.GetUpstreamId(), m.GetModel()}] = m
+	}
+	made := make(map[string][]*Account) // by row id
+	built := &accounts{byModel: make(map[string][]*Account), bare: make(map[string][]*Account)}
+	for _, row := range t.Message.GetModels() {
+		real := row
+		if alias := row.GetAliasOf(); alias != "" {
+			if real = rows[modelKey{row.GetUpstreamId(), alias}]; real == nil {
+				continue
+			}
+			if row.GetDisabled() {
+				continue // the alias is switched off, whatever its model is
+			}
+		}
+		u := t.Upstreams[row.GetUpstreamId()]
+		if u == nil {
+			continue
+		}
+		list, ok := made[real.GetId()]
+		if !ok {
+			list = accountsOf(t.ID, u, real, credentials[u.GetId()])
+			made[real.GetId()] = list
+		}
+		built.byModel[row.GetModel()] = append(built.byModel[row.GetModel()], list...)
+		built.bare[row.GetModel()] = append(built.bare[row.GetModel()], accountsOf(t.ID, u, real, nil)...)
+	}
+	for _, lists := range []map[string][]*Account{built.byModel, built.bare} {
+		for _, list := range lists {
+			slices.SortFunc(list, func(a, b *Account) int { return strings.Compare(a.ID, b.ID) })
+		}
+	}
+	return built
+}
+
+func accountsOf(tenantID string, u *configv1.Upstream, m *configv1.UpstreamModel, credentials []*configv1.UpstreamCredential) []*Account {
+	base := Account{
+		TenantID:    tenantID,
+		Upstream:    u,
+		Model:       m,
+		Priority:    orOne(u.GetPriority()),
+		Weight:      orOne(u.GetWeight()),
+		RotationKey: tenantID + "|" + m.GetModel(),
+	}
+	if len(credentials) == 0 {
+		base.ID = m.GetId()
+		base.CredentialKey, base.QuotaKey = u.GetId(), u.GetId()
+		base.SlotKeys = slotKeys(&base)
+		return []*Account{&base}
+	}
+	list := make([]*Account, 0, len(credentials))
+	for _, c := range credentials {
+		if allow := c.GetModels(); len(allow) > 0 && !slices.Contains(allow, m.GetModel()) {
+			continue
+		}
+		a := base
+		a.Credential = c
+		a.ID = m.GetId() + "/" + c.GetId()
+		if c.Priority != nil {
+			a.Priority = orOne(c.GetPriority())
+		}
+		if c.Weight != nil {
+			a.Weight = orOne(c.GetWeight())
+		}
+		a.CredentialKey, a.QuotaKey = c.GetId(), c.GetId()
+		if q := c.GetQuotaGroup(); q != "" {
+			a.QuotaKey = "group:" + tenantID + ":" + q
+		}
+		a.SlotKeys = slotKeys(&a)
+		list = append(list, &a)
+	}
+	return list
+}
+
+func slotKeys(a *Account) [3]string {
+	return [3]string{"c:" + a.CredentialKey, "u:" + a.Upstream.GetId(), "p:" + a.Upstream.GetProviderId()}
+}
+
+func orOne(n int32) int32 {
+	if n <= 0 {
+		return 1
+	}
+	return n
+}
+
+// Expand returns the candidates of a decision for calls in the given protocol, in
+// the order of their ids. A passthrough principal brings its own key: each upstream
+// is then one candidate without credential.
+func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol configv1.Protocol) []Candidate {
+	t := p.Tenant
+	built, _ := t.Built(builderName).(*accounts)
+	if built == nil {
+		return nil
+	}
+	list := built.byModel[d.Model]
+	if p.Method == auth.Passthrough {
+		list = built.bare[d.Model]
+	}
+	out := make([]Candidate, 0, len(list))
+	for _, a := range list {
+		c := Candidate{Account: a, Provider: v.Provider(t, a.Upstream.GetProviderId())}
+		c.Capability, c.BaseURL = endpoint(c.Provider, a, protocol)
+		out = append(out, c)
+	}
+	return out
+}
+
+// endpoint is how, and where, the account's provider speaks a protocol; nil if it does not.
+func endpoint(p *configv1.Provider, a *Account, protocol configv1.Protocol) (*configv1.Capability, string) {
+	if ps := a.Model.GetProtocols(); len(ps) > 0 && !slices.Contains(ps, protocol) {
+		return nil, ""
+	}
+	for _, c := range p.GetCapabilities() {
+		if c.GetProtocol() != protocol {
+			continue
+		}
+		if models := c.GetModels(); len(models) > 0 && !slices.Contains(models, a.UpstreamModel()) {
+			continue
+		}
+		for _, b := range a.Upstream.GetBaseUrls() {
+			if b.GetProtocol() == protocol {
+				return c, b.GetUrl()
+			}
+		}
+		return c, c.GetBaseUrl()
+	}
+	return nil, ""
+}

@@ -1,0 +1,109 @@
+// Package resolve turns the model that a client asks for into a logical target.
+// It knows nothing of health, limits, keys or caches.
+package resolve
+
+import (
+	"slices"
+	"strings"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
+)
+
+// builderName is the name under which a tenant keeps its resolver.
+const builderName = "resolve"
+
+// Decision is where a request leads.
+type Decision struct {
+	Requested string // the public model that the client asked for
+	Model     string // the model whose candidates may serve
+}
+
+// Model is a public model of a tenant.
+type Model struct {
+	Name        string
+	DisplayName string
+	Owner       string   // name of a provider that serves it
+	Groups      []string // groups of the upstreams that serve it
+	MaxContext  int64    // the largest stated, 0 if none is
+	MaxOutput   int64
+	CreatedUnix int64 // 0 if unknown
+}
+
+// resolver is what the builder makes of one tenant.
+type resolver struct {
+	models map[string]*Model
+	sorted []*Model
+}
+
+// Builder indexes the models of a tenant when its configuration changes.
+func Builder() snapshot.TenantBuilder {
+	return snapshot.TenantBuilder{Name: builderName, Build: func(t *snapshot.Tenant) (any, error) { return build(t), nil }}
+}
+
+func build(t *snapshot.Tenant) *resolver {
+	r := &resolver{models: make(map[string]*Model)}
+	for _, row := range t.Message.GetModels() {
+		u := t.Upstreams[row.GetUpstreamId()]
+		if u == nil || row.GetDisabled() || u.GetDisabled() {
+			continue
+		}
+		m := r.models[row.GetModel()]
+		if m == nil {
+			m = &Model{Name: row.GetModel(), Owner: ownerName(t, u)}
+			r.models[row.GetModel()] = m
+			r.sorted = append(r.sorted, m)
+		}
+		if m.DisplayName == "" {
+			m.DisplayName = row.GetDisplayName()
+		}
+		m.MaxContext = max(m.MaxContext, row.GetMaxContextTokens())
+		m.MaxOutput = max(m.MaxOutput, row.GetMaxOutputTokens())
+		if !slices.Contains(m.Groups, u.GetGroupId()) {
+			m.Groups = append(m.Groups, u.GetGroupId())
+		}
+	}
+	slices.SortFunc(r.sorted, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
+	return r
+}
+
+func ownerName(t *snapshot.Tenant, u *configv1.Upstream) string {
+	if p := t.Providers[u.GetProviderId()]; p != nil {
+		return p.GetName()
+	}
+	return u.GetName()
+}
+
+// Resolve returns where a request for the model leads, by its exact name or alias.
+// It fails with fault.NotPermitted if the caller may not use the model and with
+// fault.ModelUnknown if nothing serves it.
+func Resolve(p *auth.Principal, model string) (Decision, *fault.Error) {
+	r, _ := p.Tenant.Built(builderName).(*resolver)
+	if !p.MayUse(model) {
+		return Decision{}, fault.Newf(fault.NotPermitted, "the model %q is not on the list of models that this API key may use", model)
+	}
+	if r == nil || r.models[model] == nil {
+		return Decision{}, fault.Newf(fault.ModelUnknown,
+			"the model %q is not configured; GET the models list to see what this API key may use", model)
+	}
+	return Decision{Requested: model, Model: model}, nil
+}
+
+// List returns the models that the principal may use on the route, by name.
+func List(p *auth.Principal, r *snapshot.Route) []*Model {
+	built, _ := p.Tenant.Built(builderName).(*resolver)
+	if built == nil {
+		return nil
+	}
+	groups := p.Groups(r)
+	var out []*Model
+	for _, m := range built.sorted {
+		if p.MayUse(m.Name) && slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(groups, g) }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
