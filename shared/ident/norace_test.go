@@ -1,0 +1,5 @@
+//go:build !race
+
+package ident
+
+const raceEnabled = false
