@@ -99,7 +99,10 @@ database:
 	}
 	want := values{
 		"0.0.0.0:1", "warn", "postgres://file", "tok", "127.0.0.1", 2 * time.Minute, 7,
-		20, 1 << 20, []string{"x", "y"}, map[string]string{"zone": "a"}, true,
+		20, 1 << 20,
+		[]string{"x", "y"},
+		map[string]string{"zone": "a"},
+		true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
