@@ -21,7 +21,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open usage log lock: %w", err)
 	}
-	if err := flock(f); err != nil {
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		holder := make([]byte, 20)
 		n, _ := f.ReadAt(holder, 0)
 		err = errors.Join(err, f.Close())
@@ -38,9 +38,15 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-func flock(f *os.File) error {
+// unlockDir gives the directory up. Closing alone would not do: a process that
+// was just forked shares the lock until it executes its program.
+func unlockDir(f *os.File) error {
+	return errors.Join(flock(f, unix.LOCK_UN), f.Close())
+}
+
+func flock(f *os.File, how int) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}

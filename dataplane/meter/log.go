@@ -109,7 +109,8 @@ type Log struct {
 	lock   *os.File
 	ack    *ackFile
 
-	writeAt func(f *os.File, b []byte, off int64) (int, error) // replaced by tests
+	writeAt  func(f *os.File, b []byte, off int64) (int, error) // replaced by tests
+	syncFile func(f *os.File) error                             // replaced by tests
 
 	mu        sync.Mutex // guards the fields below
 	segments  []*segment // oldest first; the last one is written to
@@ -128,6 +129,7 @@ type Log struct {
 	closeOnce sync.Once
 
 	dirty   chan struct{} // one token when something waits for a sync
+	moved   chan struct{} // one token when durable has moved
 	syncMu  sync.Mutex    // one sync at a time; taken before mu
 	durable atomic.Uint64 // newest number known to be on disk
 	lost    atomic.Uint64 // records found unreadable after Open, at least
@@ -135,6 +137,7 @@ type Log struct {
 
 	readMu sync.Mutex // guards the fields below; taken before mu
 	read   cursor
+	blamed uint64 // damage up to this number has been reported
 }
 
 // Open opens the log in dir, creating it if there is none, and takes the
@@ -158,9 +161,11 @@ func Open(dir string, cfg LogConfig, log zerolog.Logger) (*Log, error) {
 	}
 	l := &Log{
 		cfg: cfg, dir: dir, boot: ident.New(ident.Boot), lock: lock, keepAll: true,
-		log:     log.With().Str("component", "meter").Logger(),
-		writeAt: func(f *os.File, b []byte, off int64) (int, error) { return f.WriteAt(b, off) },
-		dirty:   make(chan struct{}, 1),
+		log:      log.With().Str("component", "meter").Logger(),
+		writeAt:  func(f *os.File, b []byte, off int64) (int, error) { return f.WriteAt(b, off) },
+		syncFile: fdatasync,
+		dirty:    make(chan struct{}, 1),
+		moved:    make(chan struct{}, 1),
 	}
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.release())
@@ -183,6 +188,8 @@ func (l *Log) open() error {
 		next = (next + 2*seqStride - 1) / seqStride * seqStride
 	}
 	l.last = next - 1
+	l.blamed = l.last
+	l.lost.Store(l.report.MissingRecords)
 	if err := l.roll(); err != nil {
 		return err
 	}
@@ -301,14 +308,11 @@ func (l *Log) append(t Type, payload []byte, prev place, opts appendOpts) (place
 	return place{seq: seq, seg: seg}, nil
 }
 
-// unpin gives up the pin of p without a record. Used where an attempt ends and
-// its SETTLE could not be written.
-func (l *Log) unpin(p place) {
+// behind reports whether a newer segment than seg is being written.
+func (l *Log) behind(seg *segment) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.seg != nil {
-		p.seg.pins--
-	}
+	return seg != l.segments[len(l.segments)-1]
 }
 
 // admit decides whether a record of n bytes may be written; fresh says that it
@@ -431,7 +435,7 @@ func (l *Log) release() error {
 	if l.ack != nil {
 		errs = append(errs, l.ack.close())
 	}
-	errs = append(errs, l.lock.Close())
+	errs = append(errs, unlockDir(l.lock))
 	return errors.Join(errs...)
 }
 

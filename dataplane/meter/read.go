@@ -72,7 +72,12 @@ func (l *Log) ReadFrom(seq uint64, maxRecords, maxBytes int) ([]Record, error) {
 			if err != nil && !errors.Is(err, io.EOF) {
 				return nil, fmt.Errorf("read usage log segment %s: %w", seg.path, err)
 			}
-			if h.bytes > 0 {
+			upTo := last
+			if err == nil {
+				upTo = rec.Seq
+			}
+			if h.bytes > 0 && upTo > l.blamed {
+				l.blamed = upTo
 				l.lost.Add(max(h.missing, 1))
 				l.log.Error().Str("file", seg.path).Int64("offset", h.off).Int64("damaged_bytes", h.bytes).
 					Uint64("missing_records", h.missing).Msg("usage log is damaged")
