@@ -27,6 +27,7 @@ func TestAValidConfigurationHasNoViolation(t *testing.T) {
 func TestEachRuleIsToldWithKindNamePathAndHint(t *testing.T) {
 	t.Parallel()
 	type tenant = *syncv1.TenantShard
+	checker := newChecker(t, Config{CrossDomain: true})
 	for _, tc := range []struct {
 		rule, kind, path string
 		breakIt          func(v *View, t tenant)
@@ -206,7 +207,7 @@ func TestEachRuleIsToldWithKindNamePathAndHint(t *testing.T) {
 			t.Parallel()
 			v := fixture()
 			tc.breakIt(v, v.Tenants[t1])
-			got := newChecker(t, Config{CrossDomain: true}).Check(v)
+			got := checker.Check(v)
 			found := slices.ContainsFunc(got, func(x *syncv1.Violation) bool {
 				return x.GetRule() == tc.rule && x.GetKind() == tc.kind && x.GetFieldPath() == tc.path && x.GetHint() != "" && x.GetName() != "" && x.GetShardKey() != ""
 			})

@@ -1,7 +1,10 @@
 package configcheck
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
@@ -100,53 +103,67 @@ func (p *pool) starved() (int32, bool) {
 	return 0, false
 }
 
-// poolsOf counts the candidates of each public model: (upstream, credential)
-// pairs that are not switched off in the policy domain. An upstream without
-// credentials is one candidate.
+// poolsOf gathers the candidates of each public model.
 func poolsOf(t *syncv1.TenantShard, global *syncv1.GlobalShard) map[string]*pool {
-	providers := byID(global.GetProviders())
-	for id, p := range byID(t.GetProviders()) {
-		providers[id] = p
+	pools := map[string]*pool{}
+	for c := range Candidates(t, global) {
+		p := pools[c.Model.GetModel()]
+		if p == nil {
+			p = &pool{id: c.Model.GetId(), bounded: map[int32]bool{}}
+			pools[c.Model.GetModel()] = p
+		}
+		prio := cmp.Or(c.Upstream.GetPriority(), 1)
+		bounded := limited(c.Upstream.GetLimits()) || limited(c.Provider.GetLimits()) ||
+			c.Upstream.MaxConcurrency != nil || c.Provider != nil && c.Provider.MaxConcurrency != nil
+		if c.Credential != nil {
+			if c.Credential.Priority != nil {
+				prio = c.Credential.GetPriority()
+			}
+			bounded = bounded || limited(c.Credential.GetLimits()) || c.Credential.MaxConcurrency != nil
+		}
+		p.candidates++
+		p.bounded[prio] = p.bounded[prio] || bounded
 	}
+	return pools
+}
+
+// Candidate is one way to serve a public model.
+type Candidate struct {
+	Model      *configv1.UpstreamModel
+	Upstream   *configv1.Upstream
+	Provider   *configv1.Provider           // nil if the shards hold none
+	Credential *configv1.UpstreamCredential // nil for an upstream without credentials
+}
+
+// Candidates yields what may serve a tenant's models, in the order of the
+// shard: pairs of a model and a credential of its upstream that are not switched
+// off in the policy domain. global may be nil.
+func Candidates(t *syncv1.TenantShard, global *syncv1.GlobalShard) iter.Seq[Candidate] {
+	providers := byID(global.GetProviders())
+	maps.Copy(providers, byID(t.GetProviders()))
 	upstreams := byID(t.GetUpstreams())
 	credentials := map[string][]*configv1.UpstreamCredential{}
 	for _, c := range t.GetCredentials() {
 		credentials[c.GetUpstreamId()] = append(credentials[c.GetUpstreamId()], c)
 	}
-	pools := map[string]*pool{}
-	for _, m := range t.GetModels() {
-		u := upstreams[m.GetUpstreamId()]
-		prov := providers[u.GetProviderId()]
-		if m.GetDisabled() || u == nil || u.GetDisabled() || prov.GetDisabled() {
-			continue
-		}
-		p := pools[m.GetModel()]
-		if p == nil {
-			p = &pool{id: m.GetId(), bounded: map[int32]bool{}}
-			pools[m.GetModel()] = p
-		}
-		shared := limited(u.GetLimits()) || limited(prov.GetLimits()) || u.MaxConcurrency != nil || prov != nil && prov.MaxConcurrency != nil
-		prio := u.GetPriority()
-		if prio == 0 {
-			prio = 1
-		}
-		if len(credentials[u.GetId()]) == 0 {
-			p.candidates++
-			p.bounded[prio] = p.bounded[prio] || shared
-		}
-		for _, c := range credentials[u.GetId()] {
-			if c.GetDisabled() || !serves(c, m) {
+	return func(yield func(Candidate) bool) {
+		for _, m := range t.GetModels() {
+			u := upstreams[m.GetUpstreamId()]
+			p := providers[u.GetProviderId()]
+			if m.GetDisabled() || u == nil || u.GetDisabled() || p.GetDisabled() {
 				continue
 			}
-			prio := prio
-			if c.Priority != nil {
-				prio = c.GetPriority()
+			own := credentials[u.GetId()]
+			if len(own) == 0 && !yield(Candidate{m, u, p, nil}) {
+				return
 			}
-			p.candidates++
-			p.bounded[prio] = p.bounded[prio] || shared || limited(c.GetLimits()) || c.MaxConcurrency != nil
+			for _, c := range own {
+				if !c.GetDisabled() && serves(c, m) && !yield(Candidate{m, u, p, c}) {
+					return
+				}
+			}
 		}
 	}
-	return pools
 }
 
 // serves reports whether a credential's model list lets it serve a model, by
