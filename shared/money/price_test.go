@@ -302,6 +302,8 @@ func TestPriceVectors(t *testing.T) {
 		{"request by its price", []Item{{Component: Request, NanoPerMillion: 10_000_000_000_000}}, Units{Request: 1}, One, "0.01"},
 		{"tie to even, down", []Item{{Component: Input, NanoPerMillion: 500_000}}, Units{Input: 1}, One, "0.00"},
 		{"tie to even, up", []Item{{Component: Input, NanoPerMillion: 500_000}}, Units{Input: 3}, One, "0.000000002"},
+		{"tie to even beyond 128 bits, down", []Item{{Component: Input, NanoPerMillion: 1 << 43}}, Units{Input: 1_000_000}, Rational{1, 1 << 44}, "0.00"},
+		{"tie to even beyond 128 bits, up", []Item{{Component: Input, NanoPerMillion: 1 << 43}}, Units{Input: 3_000_000}, Rational{1, 1 << 44}, "0.000000002"},
 		{"one rounding for the row", []Item{{Component: Input, NanoPerMillion: 400_000}, {Component: Output, NanoPerMillion: 400_000}}, Units{Input: 1, Output: 1}, One, "0.000000001"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -170,6 +170,33 @@ func TestANodeCannotPlayControlPlane(t *testing.T) {
 	}
 }
 
+// Name and purpose are each wanted, under the right authority too.
+func TestAControlPlaneNeedsItsNameAndItsPurpose(t *testing.T) {
+	t.Parallel()
+	ca := newCA(t)
+	for name, template := range map[string]*x509.Certificate{
+		"another name":    {DNSNames: []string{"other.aidy.internal"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+		"another purpose": {DNSNames: []string{ServerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
+	} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template.NotAfter = time.Now().Add(time.Hour)
+		der, err := ca.issue(template, key.Public(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert := tls.Certificate{Certificate: [][]byte{der, ca.DER()}, PrivateKey: key}
+		server := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}
+		for who, client := range map[string]*tls.Config{"enrolling": EnrolTLS(ca.Hash()), "enrolled": nodeTLS(t, ca, nil)} {
+			if _, _, err := meet(t, server, client); err == nil {
+				t.Errorf("%s: an %s node accepted it", name, who)
+			}
+		}
+	}
+}
+
 func TestTheServerRefusesCertificatesItDidNotIssue(t *testing.T) {
 	t.Parallel()
 	ca, other := newCA(t), newCA(t)
