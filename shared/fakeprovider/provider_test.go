@@ -451,25 +451,37 @@ func TestControlOverHTTP(t *testing.T) {
 	}
 }
 
-// Whatever a body holds, the provider answers with JSON and a status of 200 or 400.
+// Whatever a body holds, the provider answers with JSON, or with events of one line of
+// JSON each, and a status of 200 or 400.
 func FuzzBodiesAreAnsweredOrRefused(f *testing.F) {
-	for _, proto := range []fakeprovider.Protocol{fakeprovider.Chat, fakeprovider.Responses, fakeprovider.Anthropic, fakeprovider.Gemini} {
-		path, body := simple(proto, false)
-		f.Add(path, body)
+	protocols := []fakeprovider.Protocol{fakeprovider.Chat, fakeprovider.Responses, fakeprovider.Anthropic, fakeprovider.Gemini}
+	for i, proto := range protocols {
+		for _, stream := range []bool{false, true} {
+			_, body := simple(proto, stream)
+			f.Add(uint8(i), body)
+		}
 	}
-	f.Add("/v1/responses", `{"input":[{"type":"function_call_output","output":[{"type":"input_image"}]}],"tools":[{"type":"function","name":"a","parameters":{"anyOf":[{"type":"array","items":{}}]}}],"tool_choice":"required"}`)
-	f.Fuzz(func(t *testing.T, path, body string) {
-		paths := []string{"/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1beta/models/m:generateContent"}
-		for _, known := range paths {
-			if path == known {
-				for _, strict := range []bool{false, true} {
-					r := httptest.NewRequest("POST", path, strings.NewReader(body))
-					w := httptest.NewRecorder()
-					fakeprovider.New(fakeprovider.Config{Strict: strict}).ServeHTTP(w, r)
-					streamed := strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream")
-					if w.Code != 200 && w.Code != 400 || !streamed && !json.Valid(w.Body.Bytes()) {
-						t.Errorf("status %d: %s", w.Code, w.Body)
-					}
+	f.Add(uint8(1), `{"input":[{"type":"function_call_output","output":[{"type":"input_image"}]}],"metadata":{"a":
+		"b"},"stream":true,"tools":[{"type":"function","name":"a","parameters":{"anyOf":[{"type":"array","items":{}}]}}],"tool_choice":"required"}`)
+	f.Add(uint8(3), `{"contents":[{"parts":[{"functionCall":{"args":{}}},{"functionResponse":{"response":{}}},{"inlineData":{}}]}],"generationConfig":{"maxOutputTokens":2,"responseMimeType":"application/json","responseSchema":{"type":"OBJECT","properties":{"n":{"type":"NUMBER","minimum":1e400}}}}}`)
+	f.Fuzz(func(t *testing.T, n uint8, body string) {
+		path, _ := simple(protocols[int(n)%len(protocols)], n >= 128)
+		for _, strict := range []bool{false, true} {
+			w := httptest.NewRecorder()
+			fakeprovider.New(fakeprovider.Config{Strict: strict}).ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
+			if w.Code != 200 && w.Code != 400 {
+				t.Errorf("status %d", w.Code)
+			}
+			if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream") {
+				if !json.Valid(w.Body.Bytes()) {
+					t.Errorf("not JSON: %s", w.Body)
+				}
+				continue
+			}
+			for line := range strings.FieldsFuncSeq(w.Body.String(), func(r rune) bool { return r == '\n' || r == '\r' }) {
+				data, ok := strings.CutPrefix(line, "data: ")
+				if ok && data != "[DONE]" && !json.Valid([]byte(data)) || !ok && !strings.HasPrefix(line, "event: ") {
+					t.Errorf("line %q", line)
 				}
 			}
 		}
