@@ -1,0 +1,68 @@
+# The targets of aidy-gateway. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Arguments of `make run`, for instance ARGS="--inference-addr 127.0.0.1:0".
+ARGS ?=
+# Packages of `make test`.
+PKGS ?= ./...
+# How often property tests try; `make test-prop` raises it.
+RAPID_CHECKS ?= 100
+
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+BUF := $(GO) tool -modfile=.ci/tools/buf/go.mod buf
+LINT := $(GO) tool -modfile=.ci/tools/lint/go.mod golangci-lint
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: ## install what the build and the tests need (Debian and Ubuntu; elsewhere it says what)
+	@.ci/setup postgres
+
+.PHONY: setup-test
+setup-test:
+	@.ci/setup postgres compiler redis
+
+.PHONY: generate
+generate: ## regenerate the Go code of proto/
+	$(BUF) format -w --path proto/aidy
+	$(BUF) generate
+
+.PHONY: build
+build: ## build the three programs into bin/
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/aidy ./cmd/aidy-controlplane ./cmd/aidy-dataplane
+
+.PHONY: run
+run: setup build ## run the whole product on this machine
+	@exec bin/aidy dev $(ARGS)
+
+.PHONY: test
+test: setup-test ## run every test with the race detector
+	$(GO) test -race -timeout 20m $(PKGS)
+
+.PHONY: test-prop
+test-prop: setup-test ## run the property tests for longer
+	$(GO) test -timeout 60m $(PKGS) -rapid.checks=5000 -run 'Prop|Rapid|Any|Every|Random|Order|TestC|TestG|TestL|TestQ' 2>/dev/null || \
+	for p in $$($(GO) list -f '{{if .TestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}{{if .XTestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}' $(PKGS) | sort -u | while read -r d p; do grep -lq pgregory.net/rapid $$d/*_test.go && echo $$p; done); do \
+		$(GO) test -timeout 60m $$p -rapid.checks=5000 || exit 1; done
+
+.PHONY: test-e2e
+test-e2e: setup-test ## run the end-to-end tests alone
+	$(GO) test -race -timeout 20m -v ./cmd/aidy/e2e/...
+
+.PHONY: bench
+bench: ## measure speed and memory; nginx is compared with where it is installed
+	$(GO) test -run '^$$' -bench . -benchmem ./dataplane/... ./shared/...
+
+.PHONY: lint
+lint: ## run the linters
+	$(LINT) run ./...
+
+.PHONY: check
+check: ## everything CI checks beside the tests
+	@.ci/check
