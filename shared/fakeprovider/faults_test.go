@@ -3,6 +3,7 @@ package fakeprovider_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -396,6 +397,40 @@ func TestRateLimitHeadersOfTheVendor(t *testing.T) {
 		}
 		if tc.id != "" && resp.Header.Get(tc.id) == "" {
 			t.Errorf("%s: %s is missing", tc.p, tc.id)
+		}
+	}
+}
+
+func TestErrorEventsFitIntoTheStreamBeforeThem(t *testing.T) {
+	t.Parallel()
+	p, url := serve(t, fakeprovider.Config{})
+	for after := -1; after <= 3; after++ {
+		for _, f := range []fakeprovider.Fault{fakeprovider.FaultErrorEvent, fakeprovider.FaultFailed} {
+			p.Script(fakeprovider.Match{}, fakeprovider.Step{Pieces: []string{"a", "b"}, Fault: f, FaultAfter: after})
+
+			path, body := simple(fakeprovider.Responses, true)
+			_, data, _ := fetch(t, url+path, body)
+			next := 0
+			for line := range strings.Lines(string(data)) {
+				v, ok := strings.CutPrefix(line, "data: ")
+				if !ok {
+					continue
+				}
+				var ev struct {
+					Number int `json:"sequence_number"`
+				}
+				if err := json.Unmarshal([]byte(v), &ev); err != nil || ev.Number != next {
+					t.Errorf("%s after %d: sequence number %d (%v), want %d", f, after, ev.Number, err, next)
+				}
+				next++
+			}
+
+			_, body = simple(fakeprovider.Gemini, true)
+			_, data, _ = fetch(t, url+"/v1beta/models/m:streamGenerateContent", body)
+			var array []map[string]any
+			if err := json.Unmarshal(data, &array); err != nil || array[len(array)-1]["error"] == nil {
+				t.Errorf("%s after %d: %s (%v), want an array that ends with the error", f, after, data, err)
+			}
 		}
 	}
 }
