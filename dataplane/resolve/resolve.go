@@ -5,8 +5,10 @@ package resolve
 import (
 	"slices"
 	"strings"
+	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	"github.com/aidy-gateway/aidy-gateway/shared/ident"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -30,7 +32,7 @@ type Model struct {
 	Groups      []string // groups of the upstreams that serve it
 	MaxContext  int64    // the largest stated, 0 if none is
 	MaxOutput   int64
-	CreatedUnix int64 // 0 if unknown
+	Created     time.Time
 }
 
 // resolver is what the builder makes of one tenant.
@@ -53,7 +55,7 @@ func build(t *snapshot.Tenant) *resolver {
 		}
 		m := r.models[row.GetModel()]
 		if m == nil {
-			m = &Model{Name: row.GetModel(), Owner: ownerName(t, u)}
+			m = &Model{Name: row.GetModel(), Owner: ownerName(t, u), Created: created(row.GetId())}
 			r.models[row.GetModel()] = m
 			r.sorted = append(r.sorted, m)
 		}
@@ -68,6 +70,15 @@ func build(t *snapshot.Tenant) *resolver {
 	}
 	slices.SortFunc(r.sorted, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
 	return r
+}
+
+// created is when the row was made: ids carry their time.
+func created(id string) time.Time {
+	t, err := ident.Time(id)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 func ownerName(t *snapshot.Tenant, u *configv1.Upstream) string {

@@ -16,14 +16,14 @@ import (
 // Match is the route of a call and what its prefix leaves of the path.
 type Match struct {
 	*snapshot.Route
-	// Rest is the path below the prefix. It begins with a slash or is empty, and
+	// Rest is the escaped path below the prefix. It begins with a slash or is empty, and
 	// names protocol and operation; the prefix never goes upstream.
 	Rest string
 }
 
 // Find returns the route of a request, or fault.UnknownPath.
 func Find(v *snapshot.View, r *http.Request) (Match, *fault.Error) {
-	found, rest := v.FindRoute(hostOf(r.Host), r.URL.Path)
+	found, rest := v.FindRoute(hostOf(r.Host), r.URL.EscapedPath())
 	if found == nil {
 		return Match{}, fault.New(fault.UnknownPath,
 			"no route is configured for this host and path; check the base URL of your client")

@@ -1,0 +1,417 @@
+// Package attempt is the failover loop: it takes one candidate after the other,
+// calls its provider, and commits to the first answer that has content. After the
+// commit nothing is tried again.
+package attempt
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	"github.com/rs/zerolog"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/upstream"
+)
+
+// Client calls providers. *upstream.Transport is one.
+type Client interface {
+	Do(ctx context.Context, c *upstream.Call) (*http.Response, error)
+}
+
+// Recorder writes down what is about to be sent and what became of it.
+type Recorder interface {
+	// Begin records an attempt durably before its first byte goes upstream. It fails
+	// with a fault if it cannot, and then nothing may be sent.
+	Begin(r *Request, c *plan.Candidate, attempt int) (Record, error)
+}
+
+// Record is one attempt that was begun. It must end in Settle.
+type Record interface {
+	// Progress records what an answer used so far.
+	Progress(o relay.Outcome)
+
+	// Settle records how the attempt ended. Only the first call counts.
+	Settle(e End)
+}
+
+// End is how an attempt ended.
+type End struct {
+	Sent     bool         // a byte may have gone upstream
+	Fault    *fault.Error // nil for a complete answer
+	Answer   *relay.Outcome
+	Status   int    // of the upstream; 0 without an answer
+	Upstream string // the upstream's request id
+}
+
+// Request is what the executor needs of a call.
+type Request struct {
+	ID         string
+	Start      time.Time
+	View       *snapshot.View
+	Route      *snapshot.Route
+	Principal  *auth.Principal
+	Target     protocol.Target
+	Codec      protocol.Codec
+	Shape      *protocol.Shape
+	Body       []byte
+	HoldBody   func() (release func()) // keeps Body until released
+	Header     http.Header
+	Requested  string // the public model asked for
+	Routed     string // the model that routing chose
+	Class      string // traffic class
+	Candidates []plan.Candidate
+	Groups     []string
+	Policy     Policy
+	DecisionID string
+
+	Writer http.ResponseWriter
+}
+
+// imageTokens is what an image counts as in an estimate.
+const imageTokens = 1500
+
+// PromptTokens estimates the size of the prompt: four bytes a token, and a flat
+// number for every image.
+func (r *Request) PromptTokens() int64 {
+	return (r.Shape.PromptBytes+3)/4 + imageTokens*int64(r.Shape.Images)
+}
+
+// Tried is one attempt as the response headers and logs tell it.
+type Tried struct {
+	Candidate *plan.Candidate
+	Stage     string
+	Class     fault.Class
+	Status    int
+}
+
+// Result is what became of a request.
+type Result struct {
+	// Fault is set if nothing was written to the client; the caller renders it.
+	Fault *fault.Error
+
+	Winner *plan.Candidate // that answered; nil without one
+	Answer relay.Outcome   // of the winner
+	Failed []Tried         // in order
+	Stages []string        // of every attempt after the first
+	Trace  *schedule.Selection
+
+	Hidden     bool // the client is not told which accounts were tried
+	DecisionID string
+}
+
+// Stage is the stage of the attempt that answered.
+func (r *Result) Stage() string {
+	if len(r.Stages) == 0 {
+		return stageFirst
+	}
+	return r.Stages[len(r.Stages)-1]
+}
+
+// Executor runs requests. Safe for concurrent use.
+type Executor struct {
+	scheduler *schedule.Scheduler
+	client    Client
+	recorder  Recorder
+	current   *snapshot.Holder
+	head      HeadFunc
+	budgets   retryBudgets
+}
+
+// HeadFunc sets the gateway's response headers just before the commit.
+type HeadFunc func(h http.Header, r *Request, res *Result)
+
+// New returns an Executor. current gives the newest configuration, whose identity
+// side is looked at before every attempt.
+func New(s *schedule.Scheduler, c Client, rec Recorder, current *snapshot.Holder, head HeadFunc) *Executor {
+	return &Executor{scheduler: s, client: c, recorder: rec, current: current, head: head, budgets: newRetryBudgets()}
+}
+
+// errDeadline is the cause with which a request's own deadline ends it.
+var errDeadline = &fault.Error{Class: fault.DeadlineExceeded}
+
+// Run serves one request. When it returns, either the answer has been written to
+// r.Writer, whole or broken off as the protocol has it, or nothing has and
+// Result.Fault says why.
+func (e *Executor) Run(ctx context.Context, r *Request) *Result {
+	if !r.Policy.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, r.Policy.Deadline, errDeadline)
+		defer cancel()
+	}
+	run := &run{
+		Executor: e,
+		r:        r,
+		res:      &Result{Hidden: r.Route.GetHideAccountHeaders(), DecisionID: r.DecisionID},
+		query:    query(r),
+	}
+	run.loop(ctx)
+	return run.res
+}
+
+func query(r *Request) *schedule.Query {
+	return &schedule.Query{
+		View:         r.View,
+		Groups:       r.Groups,
+		Protocol:     string(r.Target.Protocol),
+		PromptTokens: r.PromptTokens(),
+		Images:       r.Shape.Images > 0,
+		Tools:        r.Shape.FunctionTools > 0 || r.Shape.ServerTools != 0,
+		DecisionID:   r.DecisionID,
+	}
+}
+
+// run is the state of one request.
+type run struct {
+	*Executor
+	r     *Request
+	res   *Result
+	query *schedule.Query
+
+	attempts  int
+	sameDone  bool // the one retry on the same candidate is spent
+	possible  int  // replays after a possible consumption
+	skip      map[string]schedule.Reason
+	single    bool
+	retries   int    // on a single candidate
+	provider  string // of the first attempt
+	lastFault *fault.Error
+	last      *plan.Candidate
+}
+
+func (x *run) loop(ctx context.Context) {
+	for {
+		c, stage, f := x.choose()
+		if f == nil {
+			f = x.allowed(ctx, c, stage)
+		}
+		if f != nil {
+			x.res.Fault = f
+			return
+		}
+		if stage != stageFirst {
+			x.res.Stages = append(x.res.Stages, stage)
+		}
+		f = x.attempt(ctx, c)
+		if f == nil {
+			return
+		}
+		x.lastFault, x.last = f, c
+		x.res.Failed = append(x.res.Failed, Tried{Candidate: c, Stage: stage, Class: f.Class, Status: f.UpstreamStatus})
+		zerolog.Ctx(ctx).Warn().
+			Str("candidate", c.ID).
+			Str("stage", stage).
+			Stringer("class", f.Class).
+			Int("status", f.UpstreamStatus).
+			Dur("retry_after_ms", f.RetryAfter).
+			Err(f.Err).
+			Msg("attempt failed")
+		if !x.after(ctx, c, f) {
+			x.res.Fault = x.final(ctx, f)
+			return
+		}
+	}
+}
+
+// The stages of failover, as headers and metrics name them.
+const (
+	stageFirst      = "first"
+	stageSame       = "same_credential_retry"
+	stageCredential = "same_provider_other_credential"
+	stageCross      = "cross_provider"
+	stageLast       = "last_resort"
+)
+
+// choose selects the next candidate.
+func (x *run) choose() (*plan.Candidate, string, *fault.Error) {
+	if x.last != nil && x.skip[x.last.ID] == "" {
+		return x.last, stageSame, nil
+	}
+	now := time.Now()
+	sel := x.scheduler.Select(x.query, x.r.Candidates, x.skip, now)
+	x.res.Trace = sel
+	if x.attempts == 0 {
+		x.single = sel.Usable() == 1
+	}
+	for _, i := range sel.Order {
+		c := &x.r.Candidates[i]
+		if stage, ok := x.stageOf(c); ok {
+			return c, stage, nil
+		}
+	}
+	if x.r.Policy.LastResort && x.attempts == 0 {
+		if i, ok := x.scheduler.LastResort(sel, now); ok {
+			return &x.r.Candidates[i], stageLast, nil
+		}
+	}
+	if x.lastFault != nil {
+		return nil, "", x.final(nil, x.lastFault)
+	}
+	return nil, "", sel.Refusal(now)
+}
+
+// stageOf names the stage in which a candidate would be tried, and whether mode and
+// last failure allow it.
+func (x *run) stageOf(c *plan.Candidate) (string, bool) {
+	if x.attempts == 0 {
+		return stageFirst, true
+	}
+	to := rowOf(x.lastFault.Class, x.last.Provider).to
+	if c.Provider.GetId() == x.provider {
+		return stageCredential, to.credential
+	}
+	mode := x.r.Policy.Mode
+	crosses := mode == configv1.FallbackMode_FALLBACK_MODE_ADAPTIVE || mode == configv1.FallbackMode_FALLBACK_MODE_PROVIDER_CHAIN
+	if x.r.Principal.Method == auth.Passthrough {
+		crosses = false // the caller's own key goes to one provider only
+	}
+	return stageCross, to.provider && crosses
+}
+
+// allowed checks, right before an attempt, what may have changed since admission
+// and what the budgets leave.
+func (x *run) allowed(ctx context.Context, c *plan.Candidate, stage string) *fault.Error {
+	now := time.Now()
+	if !x.r.Principal.Alive(x.current.Load(), now) {
+		return fault.New(fault.Unauthenticated, "the API key was revoked or disabled")
+	}
+	if d := x.r.Policy.Deadline; !d.IsZero() && d.Sub(now) < x.r.Policy.MinAttempt && x.attempts > 0 {
+		return x.final(ctx, x.lastFault)
+	}
+	budget := x.budgets.of(c.Provider.GetId())
+	if x.attempts == 0 {
+		x.provider = c.Provider.GetId()
+		budget.first(now)
+		return nil
+	}
+	if !budget.take(x.r.Policy.RetryRatio, x.r.Policy.MinRetries, now) {
+		return x.final(ctx, x.lastFault)
+	}
+	return nil
+}
+
+// after decides whether another attempt may follow a failure, and waits if one on
+// the same candidate needs a pause.
+func (x *run) after(ctx context.Context, c *plan.Candidate, f *fault.Error) bool {
+	row, known := table[f.Class], false
+	if _, known = table[f.Class]; known {
+		row = rowOf(f.Class, c.Provider)
+	}
+	if f.Class.Upstream() {
+		x.rest(c, f, row, known)
+	}
+	if !known || x.r.Policy.Mode == configv1.FallbackMode_FALLBACK_MODE_OFF || x.attempts >= x.r.Policy.MaxAttempts ||
+		ctx.Err() != nil || !x.replayable(f) {
+		return false
+	}
+	wait, same := x.again(f, row)
+	if !same {
+		if x.skip == nil {
+			x.skip = make(map[string]schedule.Reason)
+		}
+		x.skip[c.ID] = schedule.AlreadyFailed
+		return true
+	}
+	if d := x.r.Policy.Deadline; !d.IsZero() && time.Until(d) < wait+x.r.Policy.MinAttempt {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// again says whether the same candidate is tried once more, and after which pause.
+func (x *run) again(f *fault.Error, r row) (time.Duration, bool) {
+	if x.single && r.transient {
+		wait := 500 * time.Millisecond << x.retries
+		if f.RetryAfter > 0 {
+			wait = f.RetryAfter
+		}
+		if x.retries < x.r.Policy.SingleRetries && wait <= 3*time.Second {
+			x.retries++
+			return wait, true
+		}
+		return 0, false
+	}
+	if r.same > 0 && !x.sameDone {
+		x.sameDone = true
+		return r.delay, true
+	}
+	return 0, false
+}
+
+// replayable: after an attempt that may have had an effect, a request is repeated
+// once, and not at all if it is guarded.
+func (x *run) replayable(f *fault.Error) bool {
+	switch f.Consumption() {
+	case fault.ConsumedNone:
+		return true
+	case fault.ConsumedUnlikely:
+		return !x.r.Policy.Guarded
+	case fault.ConsumedPossible:
+		x.possible++
+		return !x.r.Policy.Guarded && x.possible <= x.r.Policy.PossibleReplays
+	}
+	return false
+}
+
+// rest tells the scheduler of a failure.
+func (x *run) rest(c *plan.Candidate, f *fault.Error, r row, known bool) {
+	if !known || r.cooldown == 0 && f.RetryAfter == 0 {
+		return
+	}
+	if x.single && r.transient && f.RetryAfter == 0 {
+		return // the only candidate does not rest: nothing could take its place
+	}
+	announced := time.Duration(0)
+	if f.Class == fault.RateLimited || f.Class == fault.Overloaded || f.Class == fault.Unavailable || f.Class == fault.Quota {
+		announced = f.RetryAfter
+	}
+	x.scheduler.Failed(c, schedule.Failure{
+		Scope:     r.scope,
+		Kind:      r.kind,
+		For:       r.cooldown,
+		After:     r.after,
+		Announced: announced,
+		Status:    f.UpstreamStatus,
+		RequestID: x.r.ID,
+	}, time.Now())
+}
+
+// final is the error of a request whose last attempt failed with f.
+func (x *run) final(ctx context.Context, f *fault.Error) *fault.Error {
+	if ctx != nil && errors.Is(context.Cause(ctx), error(errDeadline)) {
+		out := *errDeadline
+		out.Consumed, out.Err = f.Consumption(), f
+		f = &out
+	}
+	out := *f
+	g := fault.Gateway{DecisionID: x.r.DecisionID}
+	if f.Gateway != nil {
+		g = *f.Gateway
+	}
+	for _, t := range x.res.Failed {
+		out.Consumed = max(out.Consumed, t.Class.Consumption())
+	}
+	if out.Consumption() >= fault.ConsumedPossible {
+		g.Outcome = fault.OutcomePossiblyConsumed
+	}
+	if x.res.Trace != nil {
+		g.Pool = x.res.Trace.Pool()
+	}
+	out.Gateway = &g
+	return &out
+}

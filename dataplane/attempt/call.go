@@ -1,0 +1,243 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	"github.com/aidy-gateway/aidy-gateway/shared/secret"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/upstream"
+)
+
+// errHeaders is the cause with which the wait for an upstream's headers ends.
+var errHeaders = errors.New("the upstream sent no response headers in time")
+
+// maxErrorBody bounds what is read of an upstream's error answer.
+const maxErrorBody = 64 << 10
+
+// attempt makes one call of a provider. A nil fault means that the answer, whole or
+// broken, went to the client.
+func (x *run) attempt(ctx context.Context, c *plan.Candidate) *fault.Error {
+	x.attempts++
+	lease, ok := x.scheduler.Acquire(c)
+	if !ok {
+		return fault.New(fault.CapacityExhausted, "the account's last free slot was taken")
+	}
+	defer lease.Release()
+	call, f := x.call(c)
+	if f != nil {
+		return f
+	}
+	record, err := x.recorder.Begin(x.r, c, x.attempts)
+	if err != nil {
+		call.BodyDone()
+		return fault.As(err)
+	}
+	// Whatever happens below, the record ends exactly once.
+	end := End{Sent: true, Fault: fault.New(fault.Internal, "")}
+	defer func() { record.Settle(end) }()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	resp, f := x.send(ctx, cancel, call, c)
+	if f != nil {
+		end = End{Sent: f.Class != fault.Connect, Fault: f}
+		return f
+	}
+	end.Status, end.Upstream = resp.StatusCode, requestID(resp.Header)
+	if resp.StatusCode >= 300 {
+		f = x.rejected(resp)
+		end.Fault = f
+		return f
+	}
+	f = x.relay(ctx, cancel, resp, c, record, &end)
+	if f != nil {
+		f.UpstreamRequestID = end.Upstream
+		end.Fault = f
+	}
+	return f
+}
+
+// send waits for the upstream's headers within the bound that the policy gives.
+func (x *run) send(ctx context.Context, cancel context.CancelCauseFunc, call *upstream.Call, c *plan.Candidate) (*http.Response, *fault.Error) {
+	wait := x.r.Policy.HeaderTimeout
+	if ms := c.Provider.GetResponseHeaderTimeoutMs(); ms > 0 {
+		wait = time.Duration(ms) * time.Millisecond
+	}
+	if x.r.Target.Stream || x.r.Policy.Deadline.IsZero() {
+		timer := time.AfterFunc(wait, func() { cancel(errHeaders) })
+		defer timer.Stop()
+	}
+	resp, err := x.client.Do(ctx, call)
+	if err == nil {
+		return resp, nil
+	}
+	f := fault.As(err)
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errHeaders):
+		return nil, &fault.Error{Class: fault.Timeout, Err: err}
+	case errors.Is(cause, error(errDeadline)):
+		return nil, &fault.Error{Class: fault.Timeout, Err: err}
+	case cause != nil:
+		return nil, &fault.Error{Class: fault.ClientCanceled, Err: err}
+	}
+	return nil, f
+}
+
+// rejected reads an upstream's error answer and says what it means.
+func (x *run) rejected(resp *http.Response) *fault.Error {
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	f := x.r.Codec.Classify(resp.StatusCode, resp.Header, body, time.Now())
+	if f.UpstreamRequestID == "" {
+		f.UpstreamRequestID = requestID(resp.Header)
+	}
+	return f
+}
+
+// relay opens the answer, which can still fail over, and forwards it, which cannot.
+func (x *run) relay(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, c *plan.Candidate, record Record, end *End) *fault.Error {
+	limits := relay.Limits{FirstEvent: x.r.Policy.FirstEvent, Idle: x.r.Policy.Idle}
+	hooks := relay.Hooks{
+		Settle: func(o relay.Outcome) {
+			end.Answer, end.Fault = &o, o.Fault
+			if o.Ending == relay.ClientLeft {
+				end.Fault = &fault.Error{Class: fault.ClientCanceled}
+			}
+			record.Settle(*end)
+		},
+		Progress: record.Progress,
+	}
+	w := x.r.Writer
+	if !x.r.Target.Stream && !x.r.Policy.Deadline.IsZero() {
+		limits.Idle = 0 // an answer that is made whole is silent until it is done
+	}
+	if x.r.Target.Framing != protocol.FramingSSE {
+		whole, f := relay.OpenWhole(ctx, resp, x.r.Codec, limits, x.r.Target.Stream, cancel)
+		if f != nil {
+			return x.orClient(ctx, f)
+		}
+		x.commit(w.Header(), resp, c)
+		x.res.Answer = whole.Forward(ctx, w, hooks)
+		return nil
+	}
+	late := x.r.Target.Protocol == protocol.Gemini
+	s, f := relay.Open(ctx, resp, x.r.Codec.NewStream(x.r.Shape.IncludeUsage), limits, late, cancel)
+	if f != nil {
+		return x.orClient(ctx, f)
+	}
+	x.commit(w.Header(), resp, c)
+	relay.StreamHeader(w.Header())
+	x.res.Answer = s.Forward(ctx, w, hooks, func(f *fault.Error, d protocol.StreamDecoder) []byte {
+		return x.r.Codec.StreamError(f, x.r.ID, d)
+	})
+	return nil
+}
+
+// orClient turns the failure of an answer that the client no longer waits for into
+// what it is.
+func (x *run) orClient(ctx context.Context, f *fault.Error) *fault.Error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, context.Canceled) {
+		return &fault.Error{Class: fault.ClientCanceled, Err: f}
+	}
+	return f
+}
+
+// commit sets the head of the answer. From here on this candidate's answer is the
+// request's.
+func (x *run) commit(h http.Header, resp *http.Response, c *plan.Candidate) {
+	x.scheduler.Succeeded(c)
+	x.res.Winner = c
+	relay.CopyHeader(h, resp.Header)
+	x.head(h, x.r, x.res)
+}
+
+// call builds the upstream call of a candidate.
+func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
+	base, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Connect, Err: err}
+	}
+	path, query := x.r.Codec.UpstreamURL(x.r.Target, c.UpstreamModel())
+	u := &url.URL{Scheme: base.Scheme, Host: base.Host, RawQuery: query}
+	u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + path
+	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+		return nil, &fault.Error{Class: fault.Connect, Err: err}
+	}
+	var key, bearer secret.Text
+	if x.r.Principal.Method == auth.Passthrough {
+		bearer = x.r.Principal.Bearer
+	} else if c.Credential != nil {
+		s := x.current.Load().Secret(c.TenantID, c.Credential.GetId())
+		if s == nil {
+			return nil, fault.New(fault.Auth, "")
+		}
+		if key, err = s.Open(); err != nil {
+			return nil, &fault.Error{Class: fault.Auth, Err: err}
+		}
+	}
+	egress, err := x.egress(c)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Connect, Err: err}
+	}
+	ask := x.r.Target.Stream && !noStreamOptions(c)
+	return &upstream.Call{
+		Method:   http.MethodPost,
+		URL:      u,
+		Header:   upstream.Headers(x.r.Header, c, key, bearer),
+		Body:     x.r.Codec.Outgoing(x.r.Body, x.r.Shape, c.UpstreamModel(), protocol.Outgoing{IncludeUsage: ask}),
+		BodyDone: x.r.HoldBody(),
+		Egress:   egress,
+	}, nil
+}
+
+func noStreamOptions(c *plan.Candidate) bool {
+	return c.Capability.GetCompat().GetNoStreamOptions() || c.Upstream.GetCompat().GetNoStreamOptions()
+}
+
+// egress is how calls of the candidate leave the node: the credential's proxy comes
+// before the upstream's.
+func (x *run) egress(c *plan.Candidate) (upstream.Egress, error) {
+	e := upstream.Egress{
+		AllowPrivate:   c.Provider.GetAllowPrivateAddress(),
+		ConnectTimeout: time.Duration(c.Provider.GetConnectTimeoutMs()) * time.Millisecond,
+	}
+	view := x.current.Load()
+	var p *configv1.EgressProxy
+	var password secret.Text
+	var err error
+	if p = c.Credential.GetProxy(); p != nil {
+		if s := view.Secret(c.TenantID, c.CredentialID()); s != nil && s.HasProxy() {
+			password, err = s.OpenProxy()
+		}
+	} else if p = c.Upstream.GetProxy(); p != nil {
+		if s := view.ProxySecret(c.TenantID, c.Upstream.GetId()); s != nil {
+			password, err = s.OpenProxy()
+		}
+	}
+	if p != nil {
+		e.Proxy = &upstream.Proxy{URL: p.GetUrl(), Username: p.GetUsername(), Password: password}
+	}
+	return e, err
+}
+
+// requestID is the upstream's own id of a call, for its support.
+func requestID(h http.Header) string {
+	for _, name := range [...]string{"X-Request-Id", "Request-Id", "Apim-Request-Id", "X-Goog-Request-Id"} {
+		if v := h.Get(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}

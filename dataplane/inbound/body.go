@@ -1,0 +1,143 @@
+package inbound
+
+import (
+	"errors"
+	"io"
+	"math/bits"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+)
+
+// Body is a request body in a pooled buffer. It is shared by the handler and the
+// upstream attempts; the buffer is reused when the last of them has let go.
+type Body struct {
+	Bytes []byte
+
+	refs atomic.Int32
+	pool *buffers
+}
+
+// Hold keeps the buffer until the returned function is called; further calls of it
+// do nothing.
+func (b *Body) Hold() (release func()) {
+	b.refs.Add(1)
+	var once sync.Once
+	return func() { once.Do(b.release) }
+}
+
+// release lets go of one hold. The first one is the handler's own.
+func (b *Body) release() {
+	if b.refs.Add(-1) == 0 && b.pool != nil {
+		b.pool.put(b.Bytes)
+		b.Bytes, b.pool = nil, nil
+	}
+}
+
+// bodyIdle is the longest silence of a client that sends a body.
+const bodyIdle = 30 * time.Second
+
+// read reads the whole body of a request, at most limit bytes.
+func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Body, *fault.Error) {
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, fault.Newf(fault.UnsupportedEncoding, "the request body has the content encoding %q; send it without one", enc)
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = 16 << 10
+	}
+	// One byte more than announced, so that the end is seen without growing.
+	buf := b.get(int(size) + 1)
+	rc := http.NewResponseController(w)
+	for {
+		if len(buf) == cap(buf) {
+			bigger := b.get(2 * cap(buf))
+			bigger = append(bigger, buf...)
+			b.put(buf)
+			buf = bigger
+		}
+		// A server that cannot set deadlines is a test's; the bound then is the test's own.
+		_ = rc.SetReadDeadline(time.Now().Add(bodyIdle))
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if int64(len(buf)) > limit {
+			b.put(buf)
+			return nil, tooLarge(limit)
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		b.put(buf)
+		return nil, readFault(err)
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+	body := &Body{Bytes: buf, pool: b}
+	body.refs.Store(1)
+	return body, nil
+}
+
+func tooLarge(limit int64) *fault.Error {
+	return fault.Newf(fault.BodyTooLarge, "the request body is larger than the %d bytes this route takes", limit)
+}
+
+func readFault(err error) *fault.Error {
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return &fault.Error{Class: fault.BodyTimeout, Err: err}
+	}
+	return &fault.Error{Class: fault.ClientClosed, Err: err}
+}
+
+// buffers pools byte slices in classes a quarter apart, so that a buffer is at most
+// a quarter larger than what it was asked for: with a thousand bodies in memory at
+// once the waste of powers of two would be the largest part of it.
+type buffers struct {
+	classes [64]sync.Pool
+}
+
+const (
+	minBuffer  = 4 << 10
+	maxPooled  = 4 << 20 // larger ones are rare and left to the collector
+	perDoubles = 4
+)
+
+// classOf returns the class of the smallest buffer that holds n bytes, and its size.
+func classOf(n int) (class, size int) {
+	if n <= minBuffer {
+		return 0, minBuffer
+	}
+	double := bits.Len(uint((n - 1) / minBuffer)) // n in (minBuffer<<(double-1), minBuffer<<double]
+	base := minBuffer << (double - 1)
+	step := base / perDoubles
+	quarter := (n - base + step - 1) / step
+	return (double-1)*perDoubles + quarter, base + quarter*step
+}
+
+func (b *buffers) get(n int) []byte {
+	if n > maxPooled {
+		return make([]byte, 0, n)
+	}
+	class, size := classOf(n)
+	if p, ok := b.classes[class].Get().(*[]byte); ok {
+		return (*p)[:0]
+	}
+	return make([]byte, 0, size)
+}
+
+func (b *buffers) put(buf []byte) {
+	class, size := classOf(cap(buf))
+	if cap(buf) > maxPooled || size != cap(buf) {
+		return
+	}
+	buf = buf[:0]
+	b.classes[class].Put(&buf)
+}

@@ -1,0 +1,183 @@
+// Package inbound is the HTTP surface of the data plane: it bounds what comes in,
+// names each request, tells protocol and operation by the path, reads the body
+// once, and renders faults in the client's protocol.
+package inbound
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/aidy-gateway/aidy-gateway/shared/ident"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
+)
+
+// Config tunes a Handler. A zero field takes the default it documents.
+type Config struct {
+	MaxBody        int64 // bytes of a request body; default 16 MiB, at most MaxBodyLimit
+	MaxHeaderBytes int   // of all request headers; default 64 KiB
+	MaxHeaders     int   // number of request header lines; default 500
+}
+
+// MaxBodyLimit is the largest body that a route may take.
+const MaxBodyLimit = 64 << 20
+
+// Handler accepts requests. Safe for concurrent use.
+type Handler struct {
+	cfg     Config
+	codecs  map[protocol.Name]protocol.Codec
+	buffers buffers
+}
+
+// New returns a Handler for the given protocols.
+func New(cfg Config, codecs ...protocol.Codec) *Handler {
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = 16 << 20
+	}
+	if cfg.MaxHeaderBytes <= 0 {
+		cfg.MaxHeaderBytes = 64 << 10
+	}
+	if cfg.MaxHeaders <= 0 {
+		cfg.MaxHeaders = 500
+	}
+	h := &Handler{cfg: cfg, codecs: make(map[protocol.Name]protocol.Codec, len(codecs))}
+	for _, c := range codecs {
+		h.codecs[c.Name()] = c
+	}
+	return h
+}
+
+// Call is one request of a client.
+type Call struct {
+	ID     string
+	Start  time.Time
+	View   *snapshot.View
+	Target protocol.Target
+	Codec  protocol.Codec
+	Body   *Body
+	Shape  *protocol.Shape
+
+	Request *http.Request
+	Writer  http.ResponseWriter
+
+	// Committed says that the head of the answer is written, so no fault can be.
+	Committed bool
+
+	handler *Handler
+}
+
+// Accept begins a request: it gets its id, and its headers are bounded. view may be
+// nil on a node that has no configuration yet, which is a fault. The call is never
+// nil, so that any fault can be rendered.
+func (h *Handler) Accept(w http.ResponseWriter, r *http.Request, view *snapshot.View) (*Call, *fault.Error) {
+	c := &Call{
+		ID:      ident.New(ident.Request),
+		Start:   time.Now(),
+		View:    view,
+		Request: r,
+		Writer:  w,
+		handler: h,
+	}
+	w.Header()["X-Gateway-Request-Id"] = []string{c.ID}
+	// Until the route is known the protocol is a guess, for the shape of an error.
+	guess, _ := protocol.Identify(r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header)
+	c.Codec = h.codecs[guess.Protocol]
+	if f := h.boundHeaders(r.Header); f != nil {
+		return c, f
+	}
+	if view == nil {
+		return c, fault.New(fault.ConfigUnavailable, "")
+	}
+	w.Header()["X-Gateway-Config-Generation"] = []string{strconv.FormatUint(view.Policy.Generation, 10)}
+	return c, nil
+}
+
+func (h *Handler) boundHeaders(header http.Header) *fault.Error {
+	lines, size := 0, 0
+	for name, values := range header {
+		for _, v := range values {
+			lines++
+			size += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	if lines > h.cfg.MaxHeaders || size > h.cfg.MaxHeaderBytes {
+		return fault.Newf(fault.HeadersTooLarge, "the request has %d header lines of %d bytes; at most %d lines of %d bytes are taken",
+			lines, size, h.cfg.MaxHeaders, h.cfg.MaxHeaderBytes)
+	}
+	return nil
+}
+
+// Identify tells protocol and operation from the path below the route's prefix.
+func (c *Call) Identify(rest string) *fault.Error {
+	target, f := protocol.Identify(c.Request.Method, rest, c.Request.URL.RawQuery, c.Request.Header)
+	if codec := c.handler.codecs[target.Protocol]; codec != nil {
+		c.Codec = codec
+	}
+	c.Target = target
+	return f
+}
+
+// ReadBody reads and inspects the request body, at most limit bytes; 0 is the
+// handler's own limit.
+func (c *Call) ReadBody(limit int64) *fault.Error {
+	if limit <= 0 {
+		limit = c.handler.cfg.MaxBody
+	}
+	body, f := c.handler.buffers.read(c.Writer, c.Request, min(limit, MaxBodyLimit))
+	if f != nil {
+		// What is left of the body is not worth reading.
+		c.Writer.Header().Set("Connection", "close")
+		return f
+	}
+	c.Body = body
+	if c.Shape, f = c.Codec.Inspect(body.Bytes, c.Target); f != nil {
+		return f
+	}
+	if c.Shape.Model == "" {
+		c.Shape.Model = c.Target.Model
+	}
+	if c.Shape.Stream && !c.Target.Stream {
+		c.Target.Stream, c.Target.Framing = true, protocol.FramingSSE
+	}
+	return nil
+}
+
+// Close lets go of the body.
+func (c *Call) Close() {
+	if c.Body != nil {
+		c.Body.release()
+		c.Body = nil
+	}
+}
+
+// Fail renders a fault in the client's protocol, unless the answer has begun or the
+// client is gone.
+func (c *Call) Fail(f *fault.Error) {
+	if c.Committed || f.Class == fault.ClientCanceled || f.Class == fault.ClientClosed {
+		return
+	}
+	answer := c.Codec.EncodeError(f, c.ID)
+	h := c.Writer.Header()
+	for name, values := range answer.Header {
+		h[name] = values
+	}
+	c.write(answer.Status, answer.Body)
+}
+
+// Answer writes a whole answer that the gateway made itself.
+func (c *Call) Answer(body []byte) {
+	c.Writer.Header().Set("Content-Type", "application/json")
+	c.write(http.StatusOK, body)
+}
+
+func (c *Call) write(status int, body []byte) {
+	c.Writer.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	c.Committed = true
+	c.Writer.WriteHeader(status)
+	if c.Request.Method != http.MethodHead {
+		_, _ = c.Writer.Write(body) // a client that is gone needs no answer
+	}
+}

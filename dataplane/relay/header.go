@@ -1,0 +1,39 @@
+package relay
+
+import (
+	"net/http"
+	"strings"
+)
+
+// CopyHeader copies an upstream's response headers to the client's, less what
+// belongs to the connection and what describes the gateway's own account with the
+// provider: its limits, organisation and cookies.
+func CopyHeader(dst, src http.Header) {
+	for name, values := range src {
+		if !kept(name) {
+			continue
+		}
+		dst[name] = values
+	}
+}
+
+func kept(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Alt-Svc", "Strict-Transport-Security", "Set-Cookie", "Server", "Date", "Via",
+		"Openai-Organization", "Openai-Project", "Anthropic-Organization-Id", "Retry-After", "Retry-After-Ms",
+		"X-Should-Retry":
+		return false
+	}
+	lower := strings.ToLower(name)
+	return !strings.HasPrefix(lower, "x-ratelimit-") && !strings.HasPrefix(lower, "anthropic-ratelimit-") &&
+		!strings.HasPrefix(lower, "ratelimit") && !strings.HasPrefix(lower, "x-gateway-") && !strings.HasPrefix(lower, "cf-")
+}
+
+// StreamHeader sets what keeps intermediaries from holding a stream back.
+func StreamHeader(h http.Header) {
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	h.Del("Content-Length")
+	h.Del("Content-Encoding")
+}

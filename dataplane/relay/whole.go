@@ -1,0 +1,210 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+)
+
+// lookAhead is how much of an answer that is not streamed is read before anything
+// of it is released. An answer that fits is known whole before the commit; of a
+// longer one this much lies between what was read and what the client has.
+const lookAhead = 64 << 10
+
+// Whole is an answer that is relayed as one body: one that is not streamed, or a
+// stream in a framing without events.
+type Whole struct {
+	resp   *http.Response
+	codec  protocol.Codec
+	limits Limits
+	cancel context.CancelCauseFunc
+	parts  bool   // the body grows while it is made: what comes is passed on at once
+	head   []byte // what was read before the commit
+	full   bool   // head is all of it
+	read   protocol.Answer
+}
+
+// OpenWhole reads an answer: all of it, or the first 64 KiB, or, with parts, what
+// comes first. It fails, with nothing committed to, if the answer breaks off there, or
+// is whole and cannot be read.
+func OpenWhole(ctx context.Context, resp *http.Response, codec protocol.Codec, l Limits, parts bool, cancel context.CancelCauseFunc) (*Whole, *fault.Error) {
+	a := &Whole{resp: resp, codec: codec, limits: l, cancel: cancel, parts: parts}
+	watch := watchFor(l.Idle, cancel)
+	defer watch.stop()
+	size := int64(4 << 10)
+	if n := resp.ContentLength; n >= 0 {
+		size = min(n+1, lookAhead)
+	}
+	a.head = make([]byte, 0, size)
+	for {
+		if len(a.head) == cap(a.head) {
+			if cap(a.head) >= lookAhead {
+				return a, nil
+			}
+			grown := make([]byte, len(a.head), min(4*cap(a.head), lookAhead))
+			copy(grown, a.head)
+			a.head = grown
+		}
+		n, err := resp.Body.Read(a.head[len(a.head):cap(a.head)])
+		watch.reset()
+		a.head = a.head[:len(a.head)+n]
+		switch {
+		case err == nil && parts && n > 0:
+			return a, nil
+		case err == nil:
+			continue
+		case !errors.Is(err, io.EOF):
+			resp.Body.Close()
+			return nil, brokenWhole(ctx, err)
+		}
+		resp.Body.Close()
+		a.full = true
+		answer, f := codec.ReadAnswer(bytes.NewReader(a.head))
+		if f != nil {
+			return nil, f
+		}
+		a.read = answer
+		return a, nil
+	}
+}
+
+func brokenWhole(ctx context.Context, err error) *fault.Error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errIdle):
+		return &fault.Error{Class: fault.Timeout, Err: errIdle}
+	case cause != nil:
+		return fault.As(cause)
+	}
+	return &fault.Error{Class: fault.Malformed, Err: err}
+}
+
+// Forward commits and writes the answer. The head must have been set on w, not
+// written.
+func (a *Whole) Forward(ctx context.Context, w http.ResponseWriter, h Hooks) Outcome {
+	started := time.Now()
+	if a.full {
+		o := a.outcome(Completed, nil, started)
+		h.Settle(o)
+		w.WriteHeader(http.StatusOK)
+		n, err := w.Write(a.head)
+		o.Bytes = int64(n)
+		if err != nil {
+			return o // all of it was made and is paid for
+		}
+		return o
+	}
+	defer a.resp.Body.Close()
+	w.WriteHeader(http.StatusOK)
+	watch := watchFor(a.limits.Idle, a.cancel)
+	defer watch.stop()
+	src := &behind{src: a.resp.Body, w: w, pending: a.head, watch: watch}
+	if a.parts {
+		src.rc = http.NewResponseController(w)
+	}
+	answer, f := a.codec.ReadAnswer(io.MultiReader(bytes.NewReader(a.head), src))
+	// The walk may stop early, at the end of the JSON or at something it cannot
+	// read; the bytes go on all the same.
+	_, err := io.Copy(io.Discard, src)
+	a.read = answer
+	var o Outcome
+	switch {
+	case src.clientGone:
+		a.cancel(fault.Wrap(fault.ClientCanceled, errors.New("the client left")))
+		o = a.outcome(ClientLeft, nil, started)
+	case err != nil:
+		if cause := context.Cause(ctx); cause != nil && fault.As(cause).Class == fault.ClientCanceled {
+			o = a.outcome(ClientLeft, nil, started)
+			break
+		}
+		o = a.outcome(Broken, &fault.Error{Class: fault.CutAfterFirst, Err: err}, started)
+	default:
+		o = a.outcome(Completed, f, started)
+	}
+	h.Settle(o)
+	src.release()
+	o.Bytes = src.sent
+	return o
+}
+
+func (a *Whole) outcome(e Ending, f *fault.Error, first time.Time) Outcome {
+	return Outcome{
+		Ending:       e,
+		Usage:        a.read.Usage,
+		Reported:     a.read.UsageReported,
+		OutputBytes:  a.read.OutputBytes,
+		ServedModel:  a.read.Model,
+		ResponseID:   a.read.ID,
+		Fault:        f,
+		FirstEventAt: first,
+	}
+}
+
+// behind passes on what is read from src, always a few bytes late: the last ones
+// are released by release, after the settlement.
+type behind struct {
+	src        io.Reader
+	w          http.ResponseWriter
+	pending    []byte
+	watch      *watch
+	rc         *http.ResponseController // flushes every piece; nil leaves that to the server
+	sent       int64
+	clientGone bool
+}
+
+// Read implements io.Reader.
+func (b *behind) Read(p []byte) (int, error) {
+	if b.clientGone {
+		return 0, errors.New("the client left")
+	}
+	n, err := b.src.Read(p)
+	b.watch.reset()
+	if n > 0 {
+		b.release()
+		b.pending = append(b.pending[:0], p[:n]...)
+	}
+	return n, err
+}
+
+func (b *behind) release() {
+	if len(b.pending) == 0 || b.clientGone {
+		return
+	}
+	n, err := b.w.Write(b.pending)
+	b.sent += int64(n)
+	b.pending = b.pending[:0]
+	b.clientGone = err != nil
+	if b.rc != nil && !b.clientGone {
+		b.clientGone = b.rc.Flush() != nil
+	}
+}
+
+// watch ends an upstream call that is silent for too long.
+type watch struct {
+	timer *time.Timer
+	d     time.Duration
+}
+
+func watchFor(d time.Duration, cancel context.CancelCauseFunc) *watch {
+	if d <= 0 {
+		return &watch{}
+	}
+	return &watch{timer: time.AfterFunc(d, func() { cancel(errIdle) }), d: d}
+}
+
+func (w *watch) reset() {
+	if w.timer != nil {
+		w.timer.Reset(w.d)
+	}
+}
+
+func (w *watch) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
