@@ -29,6 +29,10 @@ type change struct {
 	issuers  *cowWriter[*configv1.JWTIssuer]
 	secrets  *cowWriter[*Secrets]
 	routes   *cowWriter[*Route]
+
+	// gone are the secrets that the next View does not have any more. Their clear
+	// text is dropped once that View is current.
+	gone []*Secret
 }
 
 func newChange(base *View, builders []TenantBuilder) *change {
@@ -58,7 +62,7 @@ func (c *change) done() *View {
 // global replaces what belongs to no tenant; nil removes it.
 func (c *change) global(m *syncv1.GlobalShard) {
 	for _, r := range c.next.Global.Message.GetSharedRoutes() {
-		c.removeRoute(r)
+		c.removeRoute(r, "")
 	}
 	if m == nil {
 		m = &syncv1.GlobalShard{}
@@ -73,44 +77,59 @@ func (c *change) global(m *syncv1.GlobalShard) {
 // tenant replaces the policy side of a tenant; nil removes it. Nothing has changed
 // when it fails.
 func (c *change) tenant(id string, m *syncv1.TenantShard) error {
-	var t *Tenant
-	if m != nil {
-		t = &Tenant{
-			ID:        id,
-			Message:   m,
-			Groups:    byID(m.GetGroups()),
-			Upstreams: byID(m.GetUpstreams()),
-			Providers: byID(m.GetProviders()),
-			Policies:  byID(m.GetPolicies()),
-			built:     make(map[string]any, len(c.builders)),
-		}
-		for _, g := range m.GetGroups() {
-			if g.GetName() == "default" {
-				t.DefaultGroup = g.GetId()
-			}
-		}
-		for _, b := range c.builders {
-			built, err := b.Build(t)
-			if err != nil {
-				return fmt.Errorf("build %s of tenant %s: %w", b.Name, id, err)
-			}
-			t.built[b.Name] = built
+	if m == nil {
+		c.putTenant(id, nil)
+		return nil
+	}
+	t, err := buildTenant(c.builders, id, m)
+	if err != nil {
+		return err
+	}
+	c.putTenant(id, t)
+	return nil
+}
+
+// buildTenant indexes one tenant and runs the builders on it.
+func buildTenant(builders []TenantBuilder, id string, m *syncv1.TenantShard) (*Tenant, error) {
+	t := &Tenant{
+		ID:        id,
+		Message:   m,
+		Groups:    byID(m.GetGroups()),
+		Upstreams: byID(m.GetUpstreams()),
+		Providers: byID(m.GetProviders()),
+		Policies:  byID(m.GetPolicies()),
+		built:     make(map[string]any, len(builders)),
+	}
+	for _, g := range m.GetGroups() {
+		if g.GetName() == "default" {
+			t.DefaultGroup = g.GetId()
 		}
 	}
+	for _, b := range builders {
+		built, err := b.Build(t)
+		if err != nil {
+			return nil, fmt.Errorf("build %s of tenant %s: %w", b.Name, id, err)
+		}
+		t.built[b.Name] = built
+	}
+	return t, nil
+}
+
+// putTenant replaces a tenant by one that buildTenant made; nil removes it.
+func (c *change) putTenant(id string, t *Tenant) {
 	if old, ok := c.tenants.get(id); ok {
 		for _, r := range old.Message.GetRoutes() {
-			c.removeRoute(r)
+			c.removeRoute(r, id)
 		}
 	}
 	if t == nil {
 		c.tenants.remove(id)
-		return nil
+		return
 	}
-	for _, r := range m.GetRoutes() {
+	for _, r := range t.Message.GetRoutes() {
 		c.putRoute(r, id)
 	}
 	c.tenants.put(id, t)
-	return nil
 }
 
 func (c *change) putRoute(r *configv1.Route, tenantID string) {
@@ -128,9 +147,9 @@ func (c *change) putRoute(r *configv1.Route, tenantID string) {
 }
 
 // removeRoute removes the entry of a route unless another route took its place.
-func (c *change) removeRoute(r *configv1.Route) {
+func (c *change) removeRoute(r *configv1.Route, tenantID string) {
 	key := routeKey(r.GetHost(), r.GetPathPrefix())
-	if now, ok := c.routes.get(key); ok && now.GetId() == r.GetId() {
+	if now, ok := c.routes.get(key); ok && now.GetId() == r.GetId() && now.TenantID == tenantID {
 		c.routes.remove(key)
 	}
 }
@@ -185,10 +204,6 @@ func (c *change) issuer(id string, m *syncv1.IssuerRecord) {
 // credentials replaces the secrets of a tenant; nil removes them. A secret whose
 // sealed bytes did not change keeps its opened value.
 func (c *change) credentials(tenantID string, m *syncv1.CredentialShard, opener Opener) {
-	if m == nil {
-		c.secrets.remove(tenantID)
-		return
-	}
 	old, _ := c.secrets.get(tenantID)
 	s := &Secrets{ByCredential: make(map[string]*Secret), ByProxy: make(map[string]*Secret)}
 	for _, sealed := range m.GetSecrets() {
@@ -199,7 +214,24 @@ func (c *change) credentials(tenantID string, m *syncv1.CredentialShard, opener 
 		id := sealed.GetCredentialId()
 		s.ByCredential[id] = newSecret(tenantID, sealed, opener, old.credential(id))
 	}
+	if old != nil {
+		c.gone = appendGone(c.gone, old.ByCredential, s.ByCredential)
+		c.gone = appendGone(c.gone, old.ByProxy, s.ByProxy)
+	}
+	if m == nil {
+		c.secrets.remove(tenantID)
+		return
+	}
 	c.secrets.put(tenantID, s)
+}
+
+func appendGone(gone []*Secret, old, next map[string]*Secret) []*Secret {
+	for id, s := range old {
+		if next[id] == nil {
+			gone = append(gone, s)
+		}
+	}
+	return gone
 }
 
 func (s *Secrets) credential(id string) *Secret {

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,10 @@ type Opener interface {
 	OpenProxy(tenantID string, s *syncv1.SealedSecret) (secret.Text, error)
 }
 
+// ErrSecretGone says that a credential was deleted: its clear text is no longer on
+// this node, not even for a request that pinned an older View.
+var ErrSecretGone = errors.New("the credential was deleted")
+
 // Secret is one secret, opened at first use and held in memory only.
 type Secret struct {
 	Disabled bool
@@ -29,6 +34,7 @@ type Secret struct {
 	opener   Opener
 	opened   atomic.Pointer[secret.Text]
 	proxy    atomic.Pointer[secret.Text]
+	dropped  atomic.Bool
 }
 
 func newSecret(tenantID string, m *syncv1.SealedSecret, o Opener, old *Secret) *Secret {
@@ -51,9 +57,10 @@ func newSecret(tenantID string, m *syncv1.SealedSecret, o Opener, old *Secret) *
 }
 
 // Open returns the secret in clear text. The first call opens it, later ones find
-// it in memory. Safe for concurrent use.
+// it in memory. It fails with ErrSecretGone once the credential is deleted. Safe
+// for concurrent use.
 func (s *Secret) Open() (secret.Text, error) {
-	return openOnce(&s.opened, func() (secret.Text, error) { return s.opener.Open(s.tenantID, s.sealed) })
+	return s.openOnce(&s.opened, func() (secret.Text, error) { return s.opener.Open(s.tenantID, s.sealed) })
 }
 
 // HasProxy reports whether the credential's own egress proxy has a password.
@@ -61,10 +68,13 @@ func (s *Secret) HasProxy() bool { return len(s.sealed.GetSealedProxy()) > 0 }
 
 // OpenProxy returns the password of the egress proxy.
 func (s *Secret) OpenProxy() (secret.Text, error) {
-	return openOnce(&s.proxy, func() (secret.Text, error) { return s.opener.OpenProxy(s.tenantID, s.sealed) })
+	return s.openOnce(&s.proxy, func() (secret.Text, error) { return s.opener.OpenProxy(s.tenantID, s.sealed) })
 }
 
-func openOnce(p *atomic.Pointer[secret.Text], open func() (secret.Text, error)) (secret.Text, error) {
+func (s *Secret) openOnce(p *atomic.Pointer[secret.Text], open func() (secret.Text, error)) (secret.Text, error) {
+	if s.dropped.Load() {
+		return secret.Text{}, ErrSecretGone
+	}
 	if t := p.Load(); t != nil {
 		return *t, nil
 	}
@@ -73,5 +83,23 @@ func openOnce(p *atomic.Pointer[secret.Text], open func() (secret.Text, error)) 
 		return secret.Text{}, fmt.Errorf("open secret: %w", err)
 	}
 	p.Store(&t)
+	// A drop that ran since the check above found nothing to wipe.
+	if s.dropped.Load() {
+		wipe(p)
+		return secret.Text{}, ErrSecretGone
+	}
 	return t, nil
+}
+
+// drop overwrites the clear text. Calls of Open fail from now on.
+func (s *Secret) drop() {
+	s.dropped.Store(true)
+	wipe(&s.opened)
+	wipe(&s.proxy)
+}
+
+func wipe(p *atomic.Pointer[secret.Text]) {
+	if t := p.Swap(nil); t != nil {
+		t.Wipe()
+	}
 }
