@@ -121,6 +121,26 @@ func (e *Error) ShouldRetry() bool {
 	return e.Class.WaitHelps()
 }
 
+// Outcome is what the caller is told about the fate of the request, or empty if
+// nothing was consumed: OutcomeStreamIncomplete for an answer that broke,
+// OutcomePossiblyConsumed where an upstream may have worked in vain.
+func (e *Error) Outcome() string {
+	switch {
+	case e.Gateway != nil && e.Gateway.Outcome != "":
+		return e.Gateway.Outcome
+	case e.Class == CutAfterFirst:
+		return OutcomeStreamIncomplete
+	case e.Class == Refusal || e.Class == Internal: // a refusal is an answer; the fault of the gateway is not known to have an attempt
+		if e.Consumed < ConsumedPossible {
+			return ""
+		}
+	}
+	if e.Consumption() >= ConsumedPossible {
+		return OutcomePossiblyConsumed
+	}
+	return ""
+}
+
 // As returns the first Error in err's tree. Any other error becomes an Error of
 // the class Of gives, with err as its cause; nil stays nil.
 func As(err error) *Error {

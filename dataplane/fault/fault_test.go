@@ -219,3 +219,24 @@ func TestCallerSeesOnlyThePublicText(t *testing.T) {
 		t.Errorf("got %d %s %q, want the overrides", over.Status(), over.StableCode(), over.Text())
 	}
 }
+
+func TestOutcomeTellsWhatMayHaveBeenConsumed(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		f    fault.Error
+		want string
+	}{
+		{fault.Error{Class: fault.Timeout}, fault.OutcomePossiblyConsumed},
+		{fault.Error{Class: fault.CutBeforeFirst}, fault.OutcomePossiblyConsumed},
+		{fault.Error{Class: fault.CutAfterFirst}, fault.OutcomeStreamIncomplete},
+		{fault.Error{Class: fault.Connect}, ""},
+		{fault.Error{Class: fault.Connect, Consumed: fault.ConsumedPossible}, fault.OutcomePossiblyConsumed},
+		{fault.Error{Class: fault.Refusal}, ""},
+		{fault.Error{Class: fault.Internal}, ""},
+		{fault.Error{Class: fault.RateLimited, Gateway: &fault.Gateway{Outcome: fault.OutcomeStreamIncomplete}}, fault.OutcomeStreamIncomplete},
+	} {
+		if got := tc.f.Outcome(); got != tc.want {
+			t.Errorf("%s: outcome %q, want %q", tc.f.Class, got, tc.want)
+		}
+	}
+}
