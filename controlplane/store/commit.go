@@ -135,8 +135,8 @@ func (s *Store) lockGate(ctx context.Context, pg pgx.Tx) (Head, error) {
 	return scanHead(pg.QueryRow(ctx, "SELECT "+headColumns+" FROM config_head FOR UPDATE"))
 }
 
-// prepare is what a commit and a preview have in common: sections 3 to 5 of the
-// commit path.
+// prepare is what a commit and a preview have in common: the writes, the checks
+// that need all of them, the shards that follow, and the judgement on those.
 func (s *Store) prepare(ctx context.Context, tx *Tx, change Change, fn func(tx *Tx) error) (*plan, error) {
 	if want := change.IfMatchGeneration; want != 0 && want != tx.head.Generation {
 		return nil, &GenerationError{Expected: want, Current: tx.head.Generation}

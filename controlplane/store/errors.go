@@ -148,7 +148,7 @@ func (c *catalog) classify(err error, k *kind) error {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNotFound
+			return fmt.Errorf("%w: %w", ErrNotFound, err)
 		}
 		if errors.Is(err, context.Canceled) || isOurs(err) {
 			return err

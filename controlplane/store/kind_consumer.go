@@ -10,8 +10,11 @@ func consumerKind() Kind {
 	return Kind{
 		Message: (*configv1.Consumer)(nil), Prefix: ident.Consumer, Table: "consumer", Parent: "tenant_id",
 		References: []Reference{
-			{"tenant_id", "Tenant"}, {"project_id", "Project"}, {"policy_id", "Policy"},
-			{"group_ids", "Group"}, {"claims.issuer_id", "JWTIssuer"},
+			{"tenant_id", "Tenant"},
+			{"project_id", "Project"},
+			{"policy_id", "Policy"},
+			{"group_ids", "Group"},
+			{"claims.issuer_id", "JWTIssuer"},
 		},
 		Unique: map[string][]string{"consumer_name": {"tenant_id", "name"}},
 		Shards: typed(func(m *configv1.Consumer) []string {
@@ -28,8 +31,13 @@ func consumerAPIKeyKind() Kind {
 	return Kind{
 		Message: (*configv1.ConsumerAPIKey)(nil), Prefix: ident.ConsumerAPIKey, Table: "consumer_api_key", Parent: "consumer_id",
 		References: []Reference{
-			{"tenant_id", "Tenant"}, {"consumer_id", "Consumer"}, {"project_id", "Project"}, {"policy_id", "Policy"},
-			{"successor_id", "ConsumerAPIKey"}, {"issuer_route_id", "Route"}, {"group_ids", "Group"},
+			{"tenant_id", "Tenant"},
+			{"consumer_id", "Consumer"},
+			{"project_id", "Project"},
+			{"policy_id", "Policy"},
+			{"successor_id", "ConsumerAPIKey"},
+			{"issuer_route_id", "Route"},
+			{"group_ids", "Group"},
 		},
 		Unique: map[string][]string{
 			"consumer_api_key_name":   {"consumer_id", "name"},

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +79,7 @@ func (c *catalog) referrersOf(k *kind) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return strings.Join(parts, " UNION ALL ") + fmt.Sprintf(" ORDER BY 1, 2 LIMIT %d", maxReferrers)
+	return fmt.Sprintf("SELECT * FROM (%s) AS r ORDER BY 1, 2, 4 LIMIT %d", strings.Join(parts, " UNION ALL "), maxReferrers)
 }
 
 // scan reads one row of selectRow.
@@ -165,7 +166,7 @@ func Get[M proto.Message](ctx context.Context, tx *Tx, id string) (M, error) {
 func (tx *Tx) get(ctx context.Context, k *kind, id string) (proto.Message, error) {
 	m, _, err := k.scan(tx.pg.QueryRow(ctx, k.sql.selectRow+" WHERE id = $1", id))
 	if err != nil {
-		if err = tx.cat.classify(err, k); err == ErrNotFound {
+		if err = tx.cat.classify(err, k); errors.Is(err, ErrNotFound) {
 			return nil, &NotFoundError{k.name, id}
 		}
 		return nil, fmt.Errorf("read %s %s: %w", k.name, id, err)

@@ -156,7 +156,7 @@ func Update[M proto.Message](ctx context.Context, tx *Tx, m M) (M, error) {
 	return proto.Clone(after).(M), nil
 }
 
-// Delete removes a resource. A non-empty etag must be the row's. If others still
+// Delete removes a resource and its sealed secrets. A non-empty etag must be the row's. If others still
 // name it when the function given to Commit has returned, Commit fails with
 // *ReferencedError.
 func Delete[M proto.Message](ctx context.Context, tx *Tx, id, etag string) error {
@@ -168,10 +168,13 @@ func Delete[M proto.Message](ctx context.Context, tx *Tx, id, etag string) error
 	if err != nil {
 		return err
 	}
-	if _, err := tx.pg.Exec(ctx, "DELETE FROM resource_reference WHERE referrer_id = $1", id); err != nil {
-		return fmt.Errorf("delete %s %s: %w", k.name, id, tx.cat.classify(err, k))
+	batch := &pgx.Batch{}
+	batch.Queue("DELETE FROM resource_reference WHERE referrer_id = $1", id)
+	if len(k.Secrets) > 0 {
+		batch.Queue("DELETE FROM sealed_secret WHERE owner_id = $1", id)
 	}
-	if _, err := tx.pg.Exec(ctx, k.sql.delete, id); err != nil {
+	batch.Queue(k.sql.delete, id)
+	if err := tx.pg.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("delete %s %s: %w", k.name, id, tx.cat.classify(err, k))
 	}
 	tx.record(k, id, before, nil, revision+1)
