@@ -223,7 +223,7 @@ func (x *run) loop(ctx context.Context) {
 
 // The stages of failover, as headers and metrics name them.
 const (
-	stageFirst      = "first"
+	stageFirst      = "primary"
 	stageSame       = "same_credential_retry"
 	stageCredential = "same_provider_other_credential"
 	stageCross      = "cross_provider"

@@ -151,12 +151,13 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 		case protocol.Semantic:
 			semantic = true
 		case protocol.Terminal:
-			semantic, s.ended = true, true
+			semantic = true
 		case protocol.Error:
 			f = o.Fault
 		}
 		s.held = append(s.held, frame.Raw...)
 	}
+	s.ended = s.decoder.Terminated()
 	if perr := s.parser.Err(); perr != nil && s.readErr == nil {
 		s.readErr = perr
 	}

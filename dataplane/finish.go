@@ -1,0 +1,105 @@
+package dataplane
+
+import (
+	"context"
+	"io"
+	stdlog "log"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
+)
+
+// begin gives the request its logger.
+func (n *Node) begin(ctx context.Context, call *inbound.Call) (context.Context, *zerolog.Logger) {
+	n.metrics.running.Add(1)
+	log := n.log.With().Str("request_id", call.ID).Logger()
+	return log.WithContext(ctx), &log
+}
+
+// finish writes the one log event of the request and counts it.
+func (n *Node) finish(ctx context.Context, log *zerolog.Logger, call *inbound.Call, who *auth.Principal, res *attempt.Result) {
+	n.metrics.running.Add(-1)
+	outcome := outcomeName(res)
+	n.metrics.request(ctx, call, res, outcome)
+	e := log.Info()
+	if res.Fault != nil && res.Fault.Class == fault.Internal {
+		e = log.Error()
+	}
+	if !e.Enabled() {
+		return
+	}
+	e = e.Str("protocol", string(call.Target.Protocol)).
+		Stringer("operation", call.Target.Op).
+		Str("outcome", outcome).
+		Dur("duration_ms", time.Since(call.Start)).
+		Int("attempts", len(res.Failed)+boolInt(res.Winner != nil))
+	if who != nil {
+		e = e.Str("tenant", who.Tenant.ID).Stringer("auth", who.Method)
+		if who.Key != nil {
+			e = e.Str("api_key", who.Key.ID).Str("consumer", who.Key.ConsumerID)
+		}
+	}
+	if call.Shape != nil {
+		e = e.Str("model", call.Shape.Model).Bool("stream", call.Target.Stream)
+	}
+	if c := res.Winner; c != nil {
+		e = e.Str("candidate", c.ID).
+			Int64("bytes", res.Answer.Bytes).
+			Int64("input_tokens", res.Answer.Usage.PromptTokens()).
+			Int64("output_tokens", res.Answer.Usage.CompletionTokens())
+		if !res.Answer.FirstEventAt.IsZero() {
+			e = e.Dur("first_event_ms", res.Answer.FirstEventAt.Sub(call.Start))
+		}
+		if f := res.Answer.Fault; f != nil {
+			e = e.Err(f)
+		}
+	}
+	if f := res.Fault; f != nil {
+		e = e.Int("status", f.Status()).Str("code", f.StableCode()).AnErr("error", f)
+	}
+	e.Msg("request served")
+}
+
+// outcomeName is how a request ended, from a fixed list.
+func outcomeName(res *attempt.Result) string {
+	switch {
+	case res.Fault != nil:
+		return res.Fault.Class.String()
+	case res.Winner == nil:
+		return "ok"
+	case res.Answer.Ending == relay.ClientLeft:
+		return fault.ClientCanceled.String()
+	case res.Answer.Ending == relay.Broken:
+		return fault.CutAfterFirst.String()
+	}
+	return "ok"
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// stdLogger takes what net/http says of connections; it is about clients that broke
+// off, so it is written at debug level.
+func stdLogger(log zerolog.Logger, component string) *stdlog.Logger {
+	return stdlog.New(lineWriter{log.With().Str("component", component).Logger()}, "", 0)
+}
+
+type lineWriter struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (w lineWriter) Write(p []byte) (int, error) {
+	w.log.Debug().Bytes("detail", p).Msg("connection")
+	return len(p), nil
+}
+
+var _ io.Writer = lineWriter{}

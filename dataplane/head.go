@@ -1,0 +1,72 @@
+package dataplane
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
+)
+
+// answerHead sets the headers that tell which account answered, and what was tried
+// before it. Routes can hide the ones that name accounts.
+func answerHead(h http.Header, r *attempt.Request, res *attempt.Result) {
+	c := res.Winner
+	h["X-Gateway-Scheduled-Provider"] = []string{string(r.Target.Protocol)}
+	h["X-Gateway-Scheduled-Model"] = []string{c.UpstreamModel()}
+	hidden := r.Route.GetHideAccountHeaders()
+	if !hidden {
+		h["X-Gateway-Scheduled-Provider-Name"] = []string{c.Provider.GetName()}
+		if c.Credential != nil {
+			h["X-Gateway-Scheduled-Credential-Id"] = []string{c.CredentialID()}
+		}
+	}
+	h["X-Gateway-Cache-Affinity"] = []string{"bypass"}
+	h["X-Gateway-Decision-Id"] = []string{r.DecisionID}
+	fallbackHead(h, res, hidden)
+}
+
+// fallbackHead tells of the attempts before the last one: one entry for each that
+// failed, provider-name/credential-id:class:status, or class:status where hidden.
+func fallbackHead(h http.Header, res *attempt.Result, hidden bool) {
+	if len(res.Failed) == 0 {
+		h["X-Gateway-Fallback-Used"] = []string{"false"}
+		return
+	}
+	h["X-Gateway-Fallback-Used"] = []string{strconv.FormatBool(len(res.Stages) > 0)}
+	h["X-Gateway-Fallback-Count"] = []string{strconv.Itoa(len(res.Stages))}
+	if len(res.Stages) > 0 {
+		h["X-Gateway-Fallback-Stages"] = []string{strings.Join(res.Stages, ",")}
+	}
+	entries := make([]string, len(res.Failed))
+	for i, t := range res.Failed {
+		entries[i] = t.Class.String() + ":" + strconv.Itoa(t.Status)
+		if !hidden {
+			entries[i] = t.Candidate.Provider.GetName() + "/" + t.Candidate.CredentialID() + ":" + entries[i]
+		}
+	}
+	h["X-Gateway-Fallback-Failures"] = []string{strings.Join(entries, ",")}
+}
+
+// failHead sets the headers of a request that failed.
+func failHead(h http.Header, call *inbound.Call, res *attempt.Result) {
+	if call.Committed {
+		return
+	}
+	if len(res.Failed) > 0 {
+		fallbackHead(h, res, res.Hidden)
+	}
+	if g := res.Fault.Gateway; g != nil {
+		if g.Outcome != "" {
+			h["X-Gateway-Outcome"] = []string{g.Outcome}
+		}
+		if g.DecisionID != "" {
+			h["X-Gateway-Decision-Id"] = []string{g.DecisionID}
+		}
+	}
+	if res.Fault.Class == fault.Draining {
+		h["Connection"] = []string{"close"}
+	}
+}

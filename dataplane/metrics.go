@@ -1,0 +1,94 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
+)
+
+// metrics are the node's own. Attributes come from configuration or fixed lists;
+// their sets are made once and kept.
+type metrics struct {
+	running  atomic.Int64
+	requests metric.Int64Counter
+	duration metric.Float64Histogram
+	first    metric.Float64Histogram
+	attempts metric.Int64Counter
+
+	requestSets *xsync.Map[requestLabels, metric.MeasurementOption]
+	attemptSets *xsync.Map[attemptLabels, metric.MeasurementOption]
+}
+
+type requestLabels struct{ protocol, operation, outcome string }
+
+type attemptLabels struct{ provider, credential, stage, outcome string }
+
+func newMetrics(m metric.Meter, n *Node) (*metrics, error) {
+	out := &metrics{
+		requestSets: xsync.NewMap[requestLabels, metric.MeasurementOption](),
+		attemptSets: xsync.NewMap[attemptLabels, metric.MeasurementOption](),
+	}
+	var errs [5]error
+	seconds := metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+	out.requests, errs[0] = m.Int64Counter("gateway.inbound.requests",
+		metric.WithUnit("{request}"), metric.WithDescription("Requests of clients, by protocol, operation and outcome."))
+	out.duration, errs[1] = m.Float64Histogram("gateway.inbound.duration",
+		metric.WithUnit("s"), metric.WithDescription("Time from the head of a request to the end of its answer."), seconds)
+	out.first, errs[2] = m.Float64Histogram("gateway.relay.first_event",
+		metric.WithUnit("s"), metric.WithDescription("Time from the head of a request to the first content of its answer."), seconds)
+	out.attempts, errs[3] = m.Int64Counter("gateway.scheduler.attempts",
+		metric.WithUnit("{attempt}"), metric.WithDescription("Attempts sent to upstreams, by outcome."))
+	_, errs[4] = m.Int64ObservableGauge("gateway.inbound.running",
+		metric.WithUnit("{request}"), metric.WithDescription("Requests that run."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(out.running.Load())
+			return nil
+		}))
+	return out, errors.Join(errs[:]...)
+}
+
+// request counts a request and its attempts.
+func (m *metrics) request(ctx context.Context, call *inbound.Call, res *attempt.Result, outcome string) {
+	set := m.requestSet(requestLabels{string(call.Target.Protocol), call.Target.Op.String(), outcome})
+	m.requests.Add(ctx, 1, set)
+	m.duration.Record(ctx, time.Since(call.Start).Seconds(), set)
+	for i := range res.Failed {
+		t := &res.Failed[i]
+		m.attempts.Add(ctx, 1, m.attemptSet(attemptLabels{t.Candidate.Provider.GetName(), t.Candidate.CredentialID(), t.Stage, t.Class.String()}))
+	}
+	if c := res.Winner; c != nil {
+		m.attempts.Add(ctx, 1, m.attemptSet(attemptLabels{c.Provider.GetName(), c.CredentialID(), res.Stage(), outcome}))
+		if !res.Answer.FirstEventAt.IsZero() {
+			m.first.Record(ctx, res.Answer.FirstEventAt.Sub(call.Start).Seconds(), set)
+		}
+	}
+}
+
+func (m *metrics) requestSet(l requestLabels) metric.MeasurementOption {
+	o, _ := m.requestSets.LoadOrCompute(l, func() (metric.MeasurementOption, bool) {
+		return metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("protocol", l.protocol),
+			attribute.String("operation", l.operation),
+			attribute.String("outcome", l.outcome))), false
+	})
+	return o
+}
+
+func (m *metrics) attemptSet(l attemptLabels) metric.MeasurementOption {
+	o, _ := m.attemptSets.LoadOrCompute(l, func() (metric.MeasurementOption, bool) {
+		return metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("provider_name", l.provider),
+			attribute.String("credential_id", l.credential),
+			attribute.String("stage", l.stage),
+			attribute.String("outcome", l.outcome))), false
+	})
+	return o
+}

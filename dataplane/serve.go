@@ -1,0 +1,162 @@
+package dataplane
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	"github.com/aidy-gateway/aidy-gateway/shared/ident"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
+)
+
+// ServeHTTP is the path of a request through the data plane, in the order of its
+// packages. It holds no logic but the order.
+func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call, f := n.inbound.Accept(w, r, n.holder.Load())
+	defer call.Close()
+	ctx, log := n.begin(r.Context(), call)
+	res := &attempt.Result{Fault: f}
+	var who *auth.Principal
+	if f == nil {
+		who, res = n.serve(ctx, call)
+	}
+	if res.Fault != nil {
+		failHead(w.Header(), call, res)
+		call.Fail(res.Fault)
+	}
+	n.finish(ctx, log, call, who, res)
+}
+
+func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, *attempt.Result) {
+	match, f := route.Find(call.View, call.Request)
+	if f != nil {
+		return nil, failed(f)
+	}
+	if f = call.Identify(match.Rest); f != nil {
+		return nil, failed(f)
+	}
+	if !match.Admits(protocolNumber(call.Target.Protocol)) {
+		return nil, failed(notAdmitted(call.Target.Protocol))
+	}
+	who, f := n.auth.Authenticate(call.View, match, operationOf(call.Target.Op), call.Request.Header, call.Request.URL.RawQuery, call.Start)
+	if f != nil {
+		return nil, failed(f)
+	}
+	if call.Target.Op != protocol.OpGenerate {
+		return who, n.models(call, match, who)
+	}
+	if f = call.ReadBody(match.GetMaxBodyBytes()); f != nil {
+		return who, failed(f)
+	}
+	decision, f := resolve.Resolve(who, call.Shape.Model)
+	if f != nil {
+		return who, failed(f)
+	}
+	timeout, f := clientTimeout(call.Request.Header)
+	if f != nil {
+		return who, failed(f)
+	}
+	policy := attempt.PolicyOf(call.View.Global.Message.GetScheduling(), who.Tenant.Message.GetTenant(), match.Route.Route, call.Target.Stream, timeout, call.Start)
+	policy.Guarded = policy.Guarded || guarded(call)
+	res := n.executor.Run(ctx, &attempt.Request{
+		ID:         call.ID,
+		Start:      call.Start,
+		View:       call.View,
+		Route:      match.Route,
+		Principal:  who,
+		Target:     call.Target,
+		Codec:      call.Codec,
+		Shape:      call.Shape,
+		Body:       call.Body.Bytes,
+		HoldBody:   call.Body.Hold,
+		Header:     call.Request.Header,
+		Requested:  decision.Requested,
+		Routed:     decision.Model,
+		Class:      classOf(who, call.Request.Header),
+		Candidates: plan.Expand(call.View, who, decision, protocolNumber(call.Target.Protocol)),
+		Groups:     who.Groups(match.Route),
+		Policy:     policy,
+		DecisionID: ident.New(ident.Decision),
+		Writer:     call.Writer,
+	})
+	call.Committed = res.Winner != nil
+	return who, res
+}
+
+func failed(f *fault.Error) *attempt.Result { return &attempt.Result{Fault: f} }
+
+func notAdmitted(p protocol.Name) *fault.Error {
+	return fault.Newf(fault.RequestNotSupported, "this route does not take %s calls", p)
+}
+
+func operationOf(op protocol.Operation) auth.Operation {
+	if op == protocol.OpGenerate {
+		return auth.Generate
+	}
+	return auth.ListModels
+}
+
+// clientTimeout is the bound that the client itself sets on its request.
+func clientTimeout(h http.Header) (time.Duration, *fault.Error) {
+	v := h.Get("X-Gateway-Timeout-Ms")
+	if v == "" {
+		return 0, nil
+	}
+	ms, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || ms <= 0 {
+		return 0, fault.Newf(fault.InvalidRequest, "the header x-gateway-timeout-ms is %q; it takes a number of milliseconds above 0", v)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// guarded reports a request whose repetition could repeat an effect.
+func guarded(call *inbound.Call) bool {
+	return call.Request.Header.Get("X-Gateway-Replay") == "never" || call.Shape.Guarded()
+}
+
+// classOf is the traffic class of a request: the key's, or interactive; the client
+// may only lower it.
+func classOf(who *auth.Principal, h http.Header) string {
+	class := configv1.TrafficClass_TRAFFIC_CLASS_INTERACTIVE
+	if who.Key != nil && who.Key.Class != configv1.TrafficClass_TRAFFIC_CLASS_UNSPECIFIED {
+		class = who.Key.Class
+	}
+	switch h.Get("X-Gateway-Class") {
+	case "batch":
+		class = configv1.TrafficClass_TRAFFIC_CLASS_BATCH
+	case "interactive":
+		class = max(class, configv1.TrafficClass_TRAFFIC_CLASS_INTERACTIVE)
+	}
+	switch class {
+	case configv1.TrafficClass_TRAFFIC_CLASS_CRITICAL:
+		return "critical"
+	case configv1.TrafficClass_TRAFFIC_CLASS_BATCH:
+		return "batch"
+	}
+	return "interactive"
+}
+
+// protocolNumber is the configuration's word for a wire protocol.
+func protocolNumber(p protocol.Name) configv1.Protocol {
+	switch p {
+	case protocol.OpenAIChat:
+		return configv1.Protocol_PROTOCOL_OPENAI_CHAT
+	case protocol.OpenAIResponses:
+		return configv1.Protocol_PROTOCOL_OPENAI_RESPONSES
+	case protocol.Anthropic:
+		return configv1.Protocol_PROTOCOL_ANTHROPIC_MESSAGES
+	case protocol.Gemini:
+		return configv1.Protocol_PROTOCOL_GEMINI_GENERATE_CONTENT
+	}
+	return configv1.Protocol_PROTOCOL_UNSPECIFIED
+}
