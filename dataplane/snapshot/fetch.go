@@ -127,10 +127,11 @@ func (se *session) chunk(ctx context.Context, c received[syncv1.FetchShardsRespo
 		return nil
 	}
 	se.stopFetch()
+	before := se.s.applier.states[f.domain].pos
 	if err := se.complete(ctx, f); err != nil {
 		return fmt.Errorf("fetch %s: %w", f.domain, err)
 	}
-	se.progress = se.progress || se.s.applier.states[f.domain].pos == f.target
+	se.progress = se.s.applier.states[f.domain].pos != before
 	if len(se.want) > 0 {
 		d := se.want[0]
 		se.want = se.want[1:]

@@ -25,6 +25,7 @@ type ending struct {
 	err      error         // nil for an orderly end
 	after    time.Duration // wait that the control plane asked for
 	progress bool          // something was applied, or the node was at its target
+	reopen   bool          // the next stream should begin from what the node runs now
 }
 
 var (
@@ -108,7 +109,7 @@ func (s *Subscriber) stream(ctx context.Context, transport connect.Transport) en
 	case errors.As(err, &away):
 		end.err, end.after = nil, away.after
 	case errors.Is(err, errReopen):
-		end.err = nil
+		end.err, end.reopen = nil, true
 	}
 	return end
 }

@@ -239,17 +239,18 @@ func (s *Subscriber) follow(ctx context.Context) {
 			return
 		}
 		s.detached(end)
-		wait := end.after
-		if wait == 0 {
-			if end.progress {
-				s.attempts = 0
-			}
-			wait = jitter(s.attempts)
-			s.attempts++
-		} else {
+		if end.progress || end.after > 0 {
 			s.attempts = 0
 		}
-		s.pause(ctx, wait)
+		switch {
+		case end.after > 0:
+			s.pause(ctx, end.after)
+		case end.reopen && end.progress:
+			// Nothing went wrong: a fetch ends like this.
+		default:
+			s.pause(ctx, jitter(s.attempts))
+			s.attempts++
+		}
 	}
 }
 
