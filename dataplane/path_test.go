@@ -53,21 +53,34 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 	t.Cleanup(up.Close)
 	view := testView(t, up.URL, options...)
 
-	wal, err := meter.Open(t.TempDir(), meter.LogConfig{}, zerolog.Nop())
+	n, err := staticNode(view, t.TempDir(), zerolog.New(zerolog.NewTestWriter(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { wal.Close() })
+	t.Cleanup(func() { n.wal.Close() })
+	t.Cleanup(n.transport.Close)
+	front := httptest.NewServer(n)
+	t.Cleanup(front.Close)
+	return &rig{node: n, url: front.URL, provider: provider, wal: n.wal}
+}
+
+// staticNode is a node with a configuration that never changes and a usage log that
+// is never shipped.
+func staticNode(view *snapshot.View, dir string, log zerolog.Logger) (*Node, error) {
+	wal, err := meter.Open(dir, meter.LogConfig{}, log)
+	if err != nil {
+		return nil, err
+	}
 	m := noop.NewMeterProvider().Meter("test")
-	mtr, err := meter.New(wal, meter.Config{}, zerolog.Nop(), m)
+	mtr, err := meter.New(wal, meter.Config{}, log, m)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if _, err := mtr.Recover(t.Context()); err != nil {
-		t.Fatal(err)
+	if _, err := mtr.Recover(context.Background()); err != nil {
+		return nil, err
 	}
 	n := &Node{
-		log:       zerolog.New(zerolog.NewTestWriter(t)),
+		log:       log,
 		holder:    snapshot.NewStaticHolder(view),
 		inbound:   inbound.New(inbound.Config{}, Codecs()...),
 		auth:      new(auth.Authenticator),
@@ -76,18 +89,23 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 		wal:       wal,
 		meter:     mtr,
 	}
-	t.Cleanup(n.transport.Close)
 	if n.metrics, err = newMetrics(m, n); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	n.executor = attempt.New(n.scheduler, n.transport, recorder{mtr}, n.holder, answerHead)
-	front := httptest.NewServer(n)
-	t.Cleanup(front.Close)
-	return &rig{node: n, url: front.URL, provider: provider, wal: wal}
+	return n, nil
 }
 
 func testView(t testing.TB, base string, options ...rigOption) *snapshot.View {
 	t.Helper()
+	v, err := buildView(base, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func buildView(base string, options ...rigOption) (*snapshot.View, error) {
 	hash := sha256.Sum256([]byte(testKey))
 	tenant := &syncv1.TenantShard{
 		Tenant: &configv1.Tenant{Id: "ten_1", Name: "test"},
@@ -130,11 +148,7 @@ func testView(t testing.TB, base string, options ...rigOption) *snapshot.View {
 			},
 		}},
 	}
-	v, err := snapshot.Static(Builders(), nil, shards...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return snapshot.Static(Builders(), nil, shards...)
 }
 
 // wire is how a protocol is called.

@@ -85,6 +85,7 @@ func readConversation(r *wirejson.Reader) (id string) {
 func readInput(r *wirejson.Reader, s *protocol.Shape) {
 	if r.Kind() == '"' {
 		s.Messages = 1
+		r.Skip()
 		return
 	}
 	if !r.Enter('[') {
