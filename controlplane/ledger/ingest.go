@@ -15,6 +15,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/shared/money"
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // What Ingest refuses.
@@ -371,7 +372,7 @@ func overlap(ctx context.Context, tx pgx.Tx, in *incoming) (bool, error) {
 func storeQuarantine(ctx context.Context, tx pgx.Tx, node, boot string, bad []quarantined) ([]quarantined, error) {
 	var fresh []quarantined
 	for _, q := range bad {
-		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(q.ev)
+		body, err := eventBytes(q.ev)
 		if err != nil {
 			return nil, fmt.Errorf("keep event %d: %w", q.ev.GetLogSeq(), err)
 		}
@@ -389,6 +390,30 @@ func storeQuarantine(ctx context.Context, tx pgx.Tx, node, boot string, bad []qu
 		}
 	}
 	return fresh, nil
+}
+
+// eventBytes marshals an event. What is not UTF-8, which only a caller in this
+// process can send, is replaced: kept as it can be, rather than not at all.
+func eventBytes(ev *ledgerv1.UsageEvent) ([]byte, error) {
+	options := proto.MarshalOptions{Deterministic: true}
+	body, err := options.Marshal(ev)
+	if err == nil {
+		return body, nil
+	}
+	clean := func(s string) string { return strings.ToValidUTF8(s, "�") }
+	mended := proto.CloneOf(ev)
+	m := mended.ProtoReflect()
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if fd.Kind() == protoreflect.StringKind && !fd.IsMap() {
+			m.Set(fd, protoreflect.ValueOfString(clean(v.String())))
+		}
+		return true
+	})
+	mended.Labels = map[string]string{}
+	for k, v := range ev.GetLabels() {
+		mended.Labels[clean(k)] = clean(v)
+	}
+	return options.Marshal(mended)
 }
 
 // printable makes any string one that PostgreSQL takes, cut to what is of use.
