@@ -62,8 +62,9 @@ type Principal struct {
 
 // Authenticator authenticates callers. Its zero value is ready.
 type Authenticator struct {
-	// Age tells how old the node's knowledge of keys is. Nil means current.
-	Age func() time.Duration
+	// Stale reports that the node's knowledge of a tenant's keys is older than the
+	// tenant allows, and that the tenant rather denies. Nil means never.
+	Stale func(v *snapshot.View, tenantID string) bool
 }
 
 // Authenticate returns the principal of a request. It fails with
@@ -207,14 +208,7 @@ func (a *Authenticator) admit(v *snapshot.View, tenantID string, p *Principal) *
 	if blocked(p.subject) {
 		return fault.New(fault.NotPermitted, "the tenant is suspended")
 	}
-	if a.Age == nil || p.subject.GetOnStale() != configv1.OnStale_ON_STALE_DENY {
-		return nil
-	}
-	limit := time.Duration(p.subject.GetMaxAuthStalenessS()) * time.Second
-	if limit == 0 {
-		limit = 24 * time.Hour
-	}
-	if a.Age() > limit {
+	if a.Stale != nil && a.Stale(v, tenantID) {
 		return fault.New(fault.ConfigStale, "this node has not heard of revoked keys for longer than the tenant allows")
 	}
 	return nil
