@@ -77,6 +77,9 @@ func (d *stream) Observe(f sse.Frame) protocol.Observation {
 		d.Begun = true
 		return protocol.Observation{Kind: protocol.Semantic}
 	case "message_stop":
+		if f.Tail && !bytes.HasSuffix(bytes.TrimSpace(f.Data), []byte("}")) { // half an event is no end
+			return protocol.Observation{Kind: protocol.Other}
+		}
 		d.Begun, d.Ended = true, true
 		return protocol.Observation{Kind: protocol.Terminal}
 	case "ping":

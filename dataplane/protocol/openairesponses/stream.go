@@ -70,14 +70,17 @@ func (d *stream) Observe(f sse.Frame) protocol.Observation {
 	case "response.output_item.added", "response.content_part.added", "response.reasoning_summary_part.added":
 		return protocol.Observation{Kind: protocol.Lifecycle}
 	case "response.completed", "response.incomplete", "response.cancelled":
-		if err := d.event(f.Data); err != nil && !d.Begun {
-			return protocol.Observation{Kind: protocol.Error, Fault: fault.Wrap(fault.Malformed, err)}
+		if err := d.event(f.Data); err != nil { // half an event is no end
+			if !d.Begun {
+				return protocol.Observation{Kind: protocol.Error, Fault: fault.Wrap(fault.Malformed, err)}
+			}
+			return protocol.Observation{Kind: protocol.Other}
 		}
 		d.Begun, d.Ended = true, true
 		return protocol.Observation{Kind: protocol.Terminal}
 	case "response.failed":
-		_ = d.event(f.Data) // a failure whose details cannot be read is one all the same
-		d.Ended = true
+		// A failure whose details cannot be read is one all the same.
+		d.Ended = d.event(f.Data) == nil
 		d.How = llm.Stop{Reason: llm.StopFailed, Native: "failed"}
 		return failed(d.Failure)
 	case "ping", "keepalive":
