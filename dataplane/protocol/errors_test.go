@@ -120,6 +120,9 @@ func TestEveryErrorSaysWhetherToRetryAndItsRequestID(t *testing.T) {
 			if !strings.Contains(string(r.Body), `"request_id":"req_1"`) || !json.Valid(r.Body) {
 				t.Errorf("%s as %s: body %s", class, c.Name(), r.Body)
 			}
+			if r.Status < 400 {
+				t.Errorf("%s as %s: status %d is no error", class, c.Name(), r.Status)
+			}
 			if c.Name() == protocol.Anthropic && r.Status == 503 {
 				t.Errorf("%s is a 503 for an Anthropic client", class)
 			}

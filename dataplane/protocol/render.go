@@ -9,6 +9,15 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/wirejson"
 )
 
+// ErrorStatus is the HTTP status of an error answer: the fault's own, and 502 for
+// one that was meant to end a stream after its 200.
+func ErrorStatus(f *fault.Error) int {
+	if status := f.Status(); status >= http.StatusBadRequest {
+		return status
+	}
+	return http.StatusBadGateway
+}
+
 // ErrorHeader is the header of every error the gateway answers with: content type,
 // how long to wait, and whether the client's SDK should repeat the request by
 // itself (x-should-retry, which the OpenAI and Anthropic SDKs obey before

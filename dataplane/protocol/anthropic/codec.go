@@ -59,7 +59,7 @@ func (*Codec) StreamError(f *fault.Error, requestID string, _ protocol.StreamDec
 }
 
 func statusOf(f *fault.Error) int {
-	status := f.Status()
+	status := protocol.ErrorStatus(f)
 	switch {
 	case status == http.StatusServiceUnavailable:
 		return statusOverloaded
@@ -98,7 +98,7 @@ func typeOf(status int) string {
 	case statusOverloaded:
 		return "overloaded_error"
 	}
-	if status >= 500 || status < 400 {
+	if status >= 500 {
 		return "api_error"
 	}
 	return "invalid_request_error"

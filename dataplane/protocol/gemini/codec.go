@@ -73,7 +73,7 @@ func (*Codec) Outgoing(body []byte, s *protocol.Shape, model string, o protocol.
 
 // EncodeError renders Google's error object.
 func (*Codec) EncodeError(f *fault.Error, requestID string) protocol.Rendered {
-	return protocol.Rendered{Status: f.Status(), Header: protocol.ErrorHeader(f), Body: appendError(nil, f, requestID, f.Outcome())}
+	return protocol.Rendered{Status: protocol.ErrorStatus(f), Header: protocol.ErrorHeader(f), Body: appendError(nil, f, requestID, f.Outcome())}
 }
 
 // StreamError is a data line with an error object. It has no event line, and its
@@ -83,10 +83,7 @@ func (*Codec) StreamError(f *fault.Error, requestID string, _ protocol.StreamDec
 }
 
 func appendError(dst []byte, f *fault.Error, requestID, outcome string) []byte {
-	status := f.Status()
-	if status < 400 {
-		status = http.StatusInternalServerError // a broken stream has no status of its own any more
-	}
+	status := protocol.ErrorStatus(f)
 	dst = append(dst, `{"error":{`...)
 	dst = wirejson.AppendIntMember(dst, "code", int64(status))
 	dst = wirejson.AppendStringMember(dst, "message", f.Text())

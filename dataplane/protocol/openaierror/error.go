@@ -14,7 +14,7 @@ import (
 func Encode(f *fault.Error, requestID string) protocol.Rendered {
 	h := protocol.ErrorHeader(f)
 	addLimitHeaders(h, f)
-	return protocol.Rendered{Status: f.Status(), Header: h, Body: Append(nil, f, requestID, f.Outcome())}
+	return protocol.Rendered{Status: protocol.ErrorStatus(f), Header: h, Body: Append(nil, f, requestID, f.Outcome())}
 }
 
 // Append appends {"error":{…}} to dst.
@@ -53,10 +53,10 @@ func Type(f *fault.Error) string {
 	case fault.BudgetExceeded, fault.CreditExhausted:
 		return "insufficient_quota"
 	}
-	switch status := f.Status(); {
+	switch status := protocol.ErrorStatus(f); {
 	case status == http.StatusTooManyRequests:
 		return "rate_limit_exceeded"
-	case status >= 500, status < 400:
+	case status >= 500:
 		return "server_error"
 	}
 	return "invalid_request_error"
