@@ -301,10 +301,8 @@ func (x *run) allowed(ctx context.Context, c *plan.Candidate, stage string) *fau
 // after decides whether another attempt may follow a failure, and waits if one on
 // the same candidate needs a pause.
 func (x *run) after(ctx context.Context, c *plan.Candidate, f *fault.Error) bool {
-	row, known := table[f.Class], false
-	if _, known = table[f.Class]; known {
-		row = rowOf(f.Class, c.Provider)
-	}
+	_, known := table[f.Class]
+	row := rowOf(f.Class, c.Provider)
 	if f.Class.Upstream() {
 		x.rest(c, f, row, known)
 	}
