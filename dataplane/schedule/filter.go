@@ -43,6 +43,8 @@ func static(q *Query, c *plan.Candidate, now time.Time) Reason {
 		switch {
 		case c.Credential.GetDisabled():
 			return Disabled
+		case c.Credential.GetKind() > configv1.CredentialKind_CREDENTIAL_KIND_API_KEY:
+			return AuthInvalid // this node cannot mint tokens
 		case secret == nil:
 			return AuthInvalid
 		case secret.Disabled:
