@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
+	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider/vendorsdk"
 )
 
 // soon bounds what a test waits for; it only catches a hang.
@@ -58,15 +59,17 @@ func TestErrorsComeInTheVendorsShape(t *testing.T) {
 			t.Parallel()
 			p, url := serve(t, fakeprovider.Config{})
 			p.Script(fakeprovider.Match{}, fakeprovider.FailRetryAfter(tc.kind, 1500*time.Millisecond))
-			for _, s := range sdks() {
-				for name, ask := range map[string]func() (reply, error){
-					"whole": func() (reply, error) { return s.ask(t.Context(), url, question{key: "k", model: "m", text: "x"}) },
-					"stream": func() (reply, error) {
-						return s.stream(t.Context(), url, question{key: "k", model: "m", text: "x"}, func() {})
+			for _, s := range vendorsdk.All() {
+				for name, ask := range map[string]func() (vendorsdk.Reply, error){
+					"whole": func() (vendorsdk.Reply, error) {
+						return s.Ask(t.Context(), url, vendorsdk.Question{Key: "k", Model: "m", Text: "x"})
+					},
+					"stream": func() (vendorsdk.Reply, error) {
+						return s.Stream(t.Context(), url, vendorsdk.Question{Key: "k", Model: "m", Text: "x"}, func() {})
 					},
 				} {
-					if _, err := ask(); s.status(err) != tc.want[s.protocol] {
-						t.Errorf("%s %s: %v, want status %d", s.protocol, name, err, tc.want[s.protocol])
+					if _, err := ask(); s.Status(err) != tc.want[s.Protocol] {
+						t.Errorf("%s %s: %v, want status %d", s.Protocol, name, err, tc.want[s.Protocol])
 					}
 				}
 			}
@@ -197,31 +200,31 @@ func TestErrorEventIsRaisedByTheSDK(t *testing.T) {
 	t.Parallel()
 	p, url := serve(t, fakeprovider.Config{})
 	p.Script(fakeprovider.Match{}, fakeprovider.Step{Fault: fakeprovider.FaultErrorEvent, FaultAfter: 1})
-	for _, s := range sdks() {
-		if r, err := s.stream(t.Context(), url, question{key: "k", model: "m", text: "x"}, func() {}); err == nil {
-			t.Errorf("%s: no error, reply %+v", s.protocol, r)
+	for _, s := range vendorsdk.All() {
+		if r, err := s.Stream(t.Context(), url, vendorsdk.Question{Key: "k", Model: "m", Text: "x"}, func() {}); err == nil {
+			t.Errorf("%s: no error, reply %+v", s.Protocol, r)
 		}
 	}
 }
 
 func TestFaultsInWholeAnswers(t *testing.T) {
 	t.Parallel()
-	for _, s := range sdks() {
+	for _, s := range vendorsdk.All() {
 		p, url := serve(t, fakeprovider.Config{})
-		path, body := simple(s.protocol, false)
+		path, body := simple(s.Protocol, false)
 		for _, f := range []fakeprovider.Fault{
 			fakeprovider.FaultCut, fakeprovider.FaultEnd, fakeprovider.FaultMalformed, fakeprovider.FaultErrorEvent,
 		} {
 			p.Script(fakeprovider.Match{}, fakeprovider.Step{Fault: f})
 			resp, _, err := fetch(t, url+path, body)
 			if (err != nil) != (f == fakeprovider.FaultCut) {
-				t.Errorf("%s %s: read error %v", s.protocol, f, err)
+				t.Errorf("%s %s: read error %v", s.Protocol, f, err)
 			}
 			if (resp.StatusCode >= 500) != (f == fakeprovider.FaultErrorEvent) {
-				t.Errorf("%s %s: status %d", s.protocol, f, resp.StatusCode)
+				t.Errorf("%s %s: status %d", s.Protocol, f, resp.StatusCode)
 			}
-			if _, err := s.ask(t.Context(), url, question{key: "k", model: "m", text: "x"}); err == nil {
-				t.Errorf("%s %s: the SDK was content", s.protocol, f)
+			if _, err := s.Ask(t.Context(), url, vendorsdk.Question{Key: "k", Model: "m", Text: "x"}); err == nil {
+				t.Errorf("%s %s: the SDK was content", s.Protocol, f)
 			}
 		}
 	}
@@ -247,14 +250,14 @@ func TestResetComesBeforeHeaders(t *testing.T) {
 
 func TestCancelInMidStreamIsSeen(t *testing.T) {
 	t.Parallel()
-	for _, s := range sdks() {
-		t.Run(string(s.protocol), func(t *testing.T) {
+	for _, s := range vendorsdk.All() {
+		t.Run(string(s.Protocol), func(t *testing.T) {
 			t.Parallel()
 			p, url := serve(t, fakeprovider.Config{})
 			p.Script(fakeprovider.Match{}, fakeprovider.Step{Pieces: []string{"a", "b", "c"}, Fault: fakeprovider.FaultStall, FaultAfter: 2})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			_, err := s.stream(ctx, url, question{key: "k", model: "m", text: "x"}, cancel)
+			_, err := s.Stream(ctx, url, vendorsdk.Question{Key: "k", Model: "m", Text: "x"}, cancel)
 			if err == nil {
 				t.Error("the stream ended well, want it canceled")
 			}
@@ -358,13 +361,13 @@ func TestRawBytesArriveVerbatimInTheGivenWrites(t *testing.T) {
 func TestFillerHasTheSizeAskedFor(t *testing.T) {
 	t.Parallel()
 	p, url := serve(t, fakeprovider.Config{})
-	each(t, func(t *testing.T, s sdk, ask func(context.Context, string, question) (reply, error)) {
+	each(t, func(t *testing.T, s vendorsdk.SDK, ask func(context.Context, string, vendorsdk.Question) (vendorsdk.Reply, error)) {
 		key := t.Name()
 		p.Script(fakeprovider.Match{Key: key}, fakeprovider.Step{Chunks: 7, ChunkBytes: 13}, fakeprovider.Step{ChunkBytes: 3 << 20})
 		for _, want := range []int{91, 3 << 20} {
-			r, err := ask(soon(t), url, question{key: key, model: "m", text: "x"})
-			if err != nil || len(r.text) != want {
-				t.Errorf("%d bytes of text (%v), want %d", len(r.text), err, want)
+			r, err := ask(soon(t), url, vendorsdk.Question{Key: key, Model: "m", Text: "x"})
+			if err != nil || len(r.Text) != want {
+				t.Errorf("%d bytes of text (%v), want %d", len(r.Text), err, want)
 			}
 		}
 	})

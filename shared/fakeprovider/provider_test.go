@@ -18,16 +18,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
+	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider/vendorsdk"
 )
 
 // say asks in Chat and returns the text, or the status of an error.
 func say(t *testing.T, url, key, model string) string {
 	t.Helper()
-	r, err := askChat(t.Context(), url, question{key: key, model: model, text: "x"})
+	r, err := vendorsdk.Of(fakeprovider.Chat).Ask(t.Context(), url, vendorsdk.Question{Key: key, Model: model, Text: "x"})
 	if err != nil {
-		return fmt.Sprint(openaiStatus(err))
+		return fmt.Sprint(vendorsdk.Of(fakeprovider.Chat).Status(err))
 	}
-	return r.text
+	return r.Text
 }
 
 func text(s string) fakeprovider.Step { return fakeprovider.Step{Text: s} }
@@ -172,12 +173,12 @@ func TestPathsWorkWithAndWithoutVersion(t *testing.T) {
 func TestKeysAreReadFromEveryPlace(t *testing.T) {
 	t.Parallel()
 	p, url := serve(t, fakeprovider.Config{Keys: []string{"right"}})
-	for _, s := range sdks() {
-		if _, err := s.ask(t.Context(), url, question{key: "right", model: "m", text: "x"}); err != nil {
-			t.Errorf("%s with the right key: %v", s.protocol, err)
+	for _, s := range vendorsdk.All() {
+		if _, err := s.Ask(t.Context(), url, vendorsdk.Question{Key: "right", Model: "m", Text: "x"}); err != nil {
+			t.Errorf("%s with the right key: %v", s.Protocol, err)
 		}
-		if _, err := s.ask(t.Context(), url, question{key: "wrong", model: "m", text: "x"}); s.status(err) != 401 {
-			t.Errorf("%s with a wrong key: %v, want 401", s.protocol, err)
+		if _, err := s.Ask(t.Context(), url, vendorsdk.Question{Key: "wrong", Model: "m", Text: "x"}); s.Status(err) != 401 {
+			t.Errorf("%s with a wrong key: %v, want 401", s.Protocol, err)
 		}
 	}
 	path, body := simple(fakeprovider.Chat, false)
@@ -240,12 +241,12 @@ func TestStrictRefusesWhatVendorsRefuse(t *testing.T) {
 func TestOnlyListedModelsAreServed(t *testing.T) {
 	t.Parallel()
 	_, url := serve(t, fakeprovider.Config{Models: []string{"m"}, OnlyListed: true})
-	for _, s := range sdks() {
-		if _, err := s.ask(t.Context(), url, question{key: "k", model: "m", text: "x"}); err != nil {
-			t.Errorf("%s: listed model: %v", s.protocol, err)
+	for _, s := range vendorsdk.All() {
+		if _, err := s.Ask(t.Context(), url, vendorsdk.Question{Key: "k", Model: "m", Text: "x"}); err != nil {
+			t.Errorf("%s: listed model: %v", s.Protocol, err)
 		}
-		if _, err := s.ask(t.Context(), url, question{key: "k", model: "n", text: "x"}); s.status(err) != 404 {
-			t.Errorf("%s: unlisted model: %v, want 404", s.protocol, err)
+		if _, err := s.Ask(t.Context(), url, vendorsdk.Question{Key: "k", Model: "n", Text: "x"}); s.Status(err) != 404 {
+			t.Errorf("%s: unlisted model: %v, want 404", s.Protocol, err)
 		}
 	}
 }
@@ -372,10 +373,10 @@ func TestParallelCallsOnScript(t *testing.T) {
 	t.Parallel()
 	p, url := serve(t, fakeprovider.Config{})
 	p.Script(fakeprovider.Match{}, fakeprovider.Step{ParallelCalls: 3})
-	each(t, func(t *testing.T, _ sdk, ask func(context.Context, string, question) (reply, error)) {
-		r, err := ask(t.Context(), url, question{key: "k", model: "m", text: "x", tools: true, force: true})
-		if err != nil || len(r.calls) != 3 {
-			t.Errorf("calls %v (%v), want 3", r.calls, err)
+	each(t, func(t *testing.T, _ vendorsdk.SDK, ask func(context.Context, string, vendorsdk.Question) (vendorsdk.Reply, error)) {
+		r, err := ask(t.Context(), url, vendorsdk.Question{Key: "k", Model: "m", Text: "x", Tools: true, Force: true})
+		if err != nil || len(r.Calls) != 3 {
+			t.Errorf("calls %v (%v), want 3", r.Calls, err)
 		}
 	})
 }

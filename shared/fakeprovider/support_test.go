@@ -3,25 +3,12 @@ package fakeprovider_test
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"testing"
 
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
 )
-
-var (
-	errRefused = errors.New("the SDK's accumulator refused a chunk")
-	errNoEnd   = errors.New("the stream ended without its terminal event")
-)
-
-func mismatch(what string, got, want any) error {
-	return fmt.Errorf("%s: %v, want %v", what, got, want)
-}
-
-func as[E error](err error) (E, bool) { return errors.AsType[E](err) }
 
 func protocolTitle(p fakeprovider.Protocol) string {
 	switch p {
