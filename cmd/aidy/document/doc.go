@@ -17,7 +17,7 @@ const (
 	// MaxBytes is the size of a file.
 	MaxBytes = 16 << 20
 	// MaxNodes is the number of values in a file, each use of an anchor counted.
-	MaxNodes = 1 << 20
+	MaxNodes = 1 << 19
 	// MaxDepth is how deep values may be nested.
 	MaxDepth = 64
 	// maxProblems is how many problems are told at once.
