@@ -13,28 +13,14 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/shared/shard"
 )
 
-const (
-	// maxShardBytes bounds one shard; the control plane refuses larger ones at write.
-	maxShardBytes = 4 << 20
-	// maxDepth bounds the nesting of messages in a shard. Conditions, the deepest
-	// thing there is, end at 8 levels of two messages each.
-	maxDepth = 100
-)
-
 // decodeShard reads what lies under a key. It fails if the bytes are no such
 // shard, belong under another key, or need a feature this release does not know.
 // Fields this release does not know are kept out of the way; unknown names the
 // first of them, empty for none.
 func decodeShard(name shard.Name, payload []byte) (m proto.Message, unknown string, err error) {
-	if len(payload) > maxShardBytes {
-		return nil, "", fmt.Errorf("shard has %d bytes, at most %d", len(payload), maxShardBytes)
-	}
-	m, err = newShard(name.Kind)
+	m, err = configcheck.Decode(name.String(), payload)
 	if err != nil {
 		return nil, "", err
-	}
-	if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth}).Unmarshal(payload, m); err != nil {
-		return nil, "", fmt.Errorf("decode: %w", err)
 	}
 	if needs := m.(interface{ GetRequiredFeatures() uint64 }).GetRequiredFeatures() &^ configcheck.KnownFeatures; needs != 0 {
 		return nil, "", fmt.Errorf("needs features %#x that this release does not know; update the node", needs)
@@ -43,24 +29,6 @@ func decodeShard(name shard.Name, payload []byte) (m proto.Message, unknown stri
 		return nil, "", err
 	}
 	return m, unknownField(m.ProtoReflect()), nil
-}
-
-func newShard(k shard.Kind) (proto.Message, error) {
-	switch k {
-	case shard.KindGlobal:
-		return new(syncv1.GlobalShard), nil
-	case shard.KindTenant:
-		return new(syncv1.TenantShard), nil
-	case shard.KindCredentials:
-		return new(syncv1.CredentialShard), nil
-	case shard.KindSubject:
-		return new(syncv1.SubjectRecord), nil
-	case shard.KindKey:
-		return new(syncv1.KeyRecord), nil
-	case shard.KindIssuer:
-		return new(syncv1.IssuerRecord), nil
-	}
-	return nil, fmt.Errorf("shards of kind %q are unknown to this release", k)
 }
 
 var errWrongKey = errors.New("content belongs under another key")

@@ -315,7 +315,7 @@ func TestG11C44GenerationThatEndsTheNodeTwiceIsNotLoadedAThirdTime(t *testing.T)
 					t.Fatalf("the generation was loaded a third time: %v", v.Policy)
 				}
 				found := false
-				for _, r := range p.reports {
+				for _, r := range p.tape().reports {
 					found = found || r.GetOutcome() == syncv1.Outcome_OUTCOME_QUARANTINED && r.GetTried().GetGeneration() == deadly && r.GetRunning().GetGeneration() == good
 				}
 				if !found {

@@ -320,6 +320,25 @@ func (p *plane) Report(_ context.Context, req *syncv1.ReportRequest) (*syncv1.Re
 	return &syncv1.ReportResponse{}, nil
 }
 
+// tape is what the plane saw and sent.
+type tape struct {
+	watches []*syncv1.WatchRequest
+	fetches []*syncv1.FetchShardsRequest
+	reports []*syncv1.ReportRequest
+	offered []*syncv1.WatchResponse
+}
+
+func (p *plane) tape() tape {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return tape{slices.Clone(p.watches), slices.Clone(p.fetches), slices.Clone(p.reports), slices.Clone(p.offered)}
+}
+
+func (p *plane) lastWatch() *syncv1.WatchRequest {
+	w := p.tape().watches
+	return w[len(w)-1]
+}
+
 // outcomes lists what was reported of a view, in order, without repetition.
 func (p *plane) outcomes(d domain) []syncv1.Outcome {
 	p.mu.Lock()

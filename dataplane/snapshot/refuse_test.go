@@ -116,15 +116,15 @@ func TestC16RefusedShardIsNotSentAgain(t *testing.T) {
 		n := start(t, p, options{checker: refuseBad})
 		n.at(t, p)
 		p.commit(tenantEdit("t1", "bad"))
-		offered := len(p.offered)
+		offered := len(p.tape().offered)
 		for range 5 {
 			time.Sleep(time.Minute)
 			p.cut(false)
 		}
 		time.Sleep(time.Minute)
 		n.at(t, p)
-		if len(p.offered) != offered+1 {
-			t.Errorf("the refused generation was sent %d times, want once", len(p.offered)-offered)
+		if len(p.tape().offered) != offered+1 {
+			t.Errorf("the refused generation was sent %d times, want once", len(p.tape().offered)-offered)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestUpdateWithoutANameableCauseIsRejectedWhole(t *testing.T) {
 		if s := n.Status(); s.State != Holding {
 			t.Errorf("state %s, want HOLDING", s.State)
 		}
-		w := p.watches[len(p.watches)-1]
+		w := p.lastWatch()
 		if len(w.GetRefused()) != 1 || w.GetRefused()[0].GetGeneration() != g || w.GetRefused()[0].GetNodeVersion() != "1.0.0" {
 			t.Errorf("refused list %v, want generation %d of 1.0.0", w.GetRefused(), g)
 		}
@@ -332,7 +332,7 @@ func TestUnknownFieldIsIgnoredAndReported(t *testing.T) {
 			t.Errorf("t1 serves %s, want good", got)
 		}
 		found := false
-		for _, r := range p.reports {
+		for _, r := range p.tape().reports {
 			for _, v := range r.GetViolations() {
 				found = found || v.GetRule() == "shard.unknown_field" && strings.Contains(v.GetHint(), "9999")
 			}

@@ -58,7 +58,7 @@ type Subscriber struct {
 	refused     []*syncv1.Refusal
 	attempts    int
 	transports  map[string]dialled
-	rebaseAt    time.Time
+	rebaseAt    [domains]time.Time
 	ageAt       time.Time
 	statusAt    time.Time
 
@@ -356,8 +356,8 @@ func (s *Subscriber) keepHouse(now time.Time) {
 				s.log.Warn().Err(err).Msg("end of trial not recorded")
 			}
 		}
-		if !s.durable[d] && !now.Before(s.rebaseAt) {
-			s.rebaseAt = now.Add(rebasePause)
+		if !s.durable[d] && !now.Before(s.rebaseAt[d]) {
+			s.rebaseAt[d] = now.Add(rebasePause)
 			s.rebase(domain(d))
 		}
 	}
@@ -386,7 +386,8 @@ func (s *Subscriber) renew(ctx context.Context) {
 	attempts := 0
 	for {
 		wait := look
-		if at := s.enrolment.renewAt(); !at.IsZero() {
+		_, _, err := s.enrolment.identity(time.Now())
+		if at := s.enrolment.renewAt(); err == nil && !at.IsZero() {
 			if wait = min(look, time.Until(at)); wait <= 0 {
 				endpoint := s.cfg.Endpoints[rand.IntN(len(s.cfg.Endpoints))]
 				if err := s.enrolment.renew(ctx, endpoint, s.node()); err != nil && ctx.Err() == nil {

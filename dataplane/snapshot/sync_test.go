@@ -141,7 +141,7 @@ func TestC04ControlPlaneRestartsBetweenCommits(t *testing.T) {
 		p.commit(tenantEdit("t1"), subjectEdit("t1"))
 		n := start(t, p, options{dir: t.TempDir()})
 		n.at(t, p)
-		fetches := len(p.fetches)
+		fetches := len(p.tape().fetches)
 		for i := range 10 {
 			p.cut(true)
 			time.Sleep(time.Second)
@@ -154,8 +154,8 @@ func TestC04ControlPlaneRestartsBetweenCommits(t *testing.T) {
 			n.at(t, p)
 		}
 		// Everything came as deltas from where the node was.
-		if len(p.fetches) != fetches {
-			t.Errorf("%d fetches after restarts, want none", len(p.fetches)-fetches)
+		if len(p.tape().fetches) != fetches {
+			t.Errorf("%d fetches after restarts, want none", len(p.tape().fetches)-fetches)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func TestGoawayIsFollowedAfterTheTimeItNames(t *testing.T) {
 		p.commit(tenantEdit("t1"), subjectEdit("t1"))
 		n := start(t, p, options{})
 		n.at(t, p)
-		streams := len(p.watches)
+		streams := len(p.tape().watches)
 		p.set(func() {
 			p.alter = func(m *syncv1.WatchResponse) *syncv1.WatchResponse {
 				if m.GetHeartbeat() != nil {
@@ -218,13 +218,13 @@ func TestGoawayIsFollowedAfterTheTimeItNames(t *testing.T) {
 		})
 		time.Sleep(14 * time.Second)
 		synctest.Wait()
-		if len(p.watches) != streams {
+		if len(p.tape().watches) != streams {
 			t.Fatal("node came back before the time it was given")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(p.watches) != streams+1 {
-			t.Fatalf("%d streams since, want 1", len(p.watches)-streams)
+		if len(p.tape().watches) != streams+1 {
+			t.Fatalf("%d streams since, want 1", len(p.tape().watches)-streams)
 		}
 	})
 }
@@ -247,7 +247,7 @@ func TestC26NodeClaimsOnlyVerifiedPositions(t *testing.T) {
 		n := start(t, p, options{})
 		time.Sleep(backoffCap + time.Second)
 		n.at(t, p)
-		for _, w := range p.watches[:2] {
+		for _, w := range p.tape().watches[:2] {
 			if w.GetIdentity() != nil || w.GetPolicy() != nil {
 				t.Errorf("stream opened with %v and %v before anything was whole", w.GetIdentity(), w.GetPolicy())
 			}
