@@ -69,9 +69,10 @@ func NewTable() Table {
 		"ConsumerService/EnableConsumerAPIKey", "ConsumerService/DisableConsumerAPIKey", "ConsumerService/RotateAPIKey",
 		"ConsumerService/RevokeAPIKey", "ConsumerService/RevokeAll", "RoutePluginConfigService/SetRoutePluginConfigs",
 		"ConfigService/ApplyBundle")
-	add(Need{Permission: ReadConfig}, "ConfigService/Export", "ConfigService/ListGenerations", "ConfigService/GetGeneration",
+	add(Need{Permission: ReadConfig}, "ConfigService/Export", "ConfigService/GetGeneration",
 		"ConfigService/DiffGenerations", "ConfigService/Explain", "ConfigService/Replay")
 	add(Need{WriteConfig, true}, "ConfigService/Rollback")
+	add(Need{ReadConfig, true}, "ConfigService/ListGenerations")
 	add(Need{RenewEpoch, true}, "ConfigService/RenewEpoch")
 	add(Need{Permission: WritePrices}, "PriceBookService/ImportPrices")
 	add(Need{Permission: ApprovePrices}, "PriceBookService/ApproveVersion")
