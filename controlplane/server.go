@@ -244,18 +244,30 @@ func (s *Server) buildSync(p *parts) error {
 	return nil
 }
 
-// maintain keeps partitions ahead and removes what nobody needs, once an hour.
+// outboxBatch is how many revocations are taken from the outbox at a time.
+const outboxBatch = 1000
+
+// maintain keeps partitions ahead and removes what nobody needs, once an hour. The
+// outbox of revocations is emptied each minute: nodes have them from their streams,
+// and there is no second path to send them on.
 func (s *Server) maintain(ctx context.Context, st *store.Store) error {
-	tick := time.NewTicker(time.Hour)
-	defer tick.Stop()
+	hourly, minutely := time.NewTicker(time.Hour), time.NewTicker(time.Minute)
+	defer hourly.Stop()
+	defer minutely.Stop()
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-			if err := st.Maintain(ctx); err != nil && ctx.Err() == nil {
-				s.log.Error().Err(err).Msg("maintenance of the database failed; it is tried again in an hour")
+		case <-hourly.C:
+			err = st.Maintain(ctx)
+		case <-minutely.C:
+			for n := outboxBatch; n == outboxBatch && err == nil; {
+				n, err = st.DrainOutbox(ctx, outboxBatch, func([]store.OutboxEntry) error { return nil })
 			}
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Error().Err(err).Msg("maintenance of the database failed; it is tried again")
 		}
 	}
 }

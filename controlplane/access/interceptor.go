@@ -160,7 +160,7 @@ func Denied(p Permission, format string, args ...any) error {
 }
 
 func unauthenticated(message string) error {
-	return connect.NewError(connect.CodeUnauthenticated, message)
+	return refuse(connect.CodeUnauthenticated, message, &adminv1.ErrorInfo{Reason: "UNAUTHENTICATED"})
 }
 
 func refuse(code connect.Code, message string, info *adminv1.ErrorInfo) error {

@@ -82,6 +82,9 @@ func (a *API) transact(ctx context.Context, req proto.Message, cc *adminv1.Chang
 	} else {
 		describeChange(result, done, rev)
 	}
+	if done.ValidatedOnly {
+		w.shown = secret.Text{} // of a key that was not made
+	}
 	if !done.Unchanged && !done.ValidatedOnly {
 		a.fleet.Poke(done.Generation)
 		a.wait(ctx, actor, cc.GetWait(), result)
