@@ -76,6 +76,9 @@ func (s accountService) UpdateAdminAccount(ctx context.Context, req *adminv1.Upd
 	if given.GetEtag() == "" {
 		return nil, wrong(given, "etag", "required", "send the etag that you read, so that a change in between is not lost")
 	}
+	if !ident.Valid(ident.AdminAccount, given.GetId()) {
+		return nil, wrong(nil, "admin_account.id", "required", "give the id of the account to change")
+	}
 	old, err := s.api.store.GetAccount(ctx, given.GetId())
 	if err != nil {
 		return nil, err

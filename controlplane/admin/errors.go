@@ -34,6 +34,9 @@ const (
 	reasonNotFound   = "NOT_FOUND"
 )
 
+// maxMessage bounds the text of an error in bytes: it may quote what was sent.
+const maxMessage = 4 << 10
+
 // invalidError is everything that is wrong with what an author sent.
 type invalidError struct{ violations []*syncv1.Violation }
 
@@ -199,7 +202,11 @@ func refusal(code connect.Code, err error, info *adminv1.ErrorInfo) *connect.Err
 			info.Violations = e.violations
 		}
 	}
-	out := connect.NewError(code, err.Error()).WithCause(err)
+	message := err.Error()
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	out := connect.NewError(code, message).WithCause(err)
 	if detail, derr := connectproto.NewErrorDetail(info); derr == nil {
 		out = out.WithDetail(detail)
 	}

@@ -120,7 +120,7 @@ func (s *Store) Generations(ctx context.Context, limit int, before uint64) ([]Ge
 		limit = MaxPage
 	}
 	rows, err := s.pool.Query(ctx, `SELECT generation, created_at, actor, message, rollout, touched_identity, touched_policy, resources, shards,
-			identity_root, stable_root FROM generation_log WHERE $1 = 0 OR generation < $1 ORDER BY generation DESC LIMIT $2`, int64(before), limit)
+			identity_root, stable_root FROM generation_log WHERE $1::bigint = 0 OR generation < $1 ORDER BY generation DESC LIMIT $2`, int64(before), limit)
 	if err != nil {
 		return nil, fmt.Errorf("list generations: %w", s.cat.classify(err, nil))
 	}
