@@ -101,8 +101,8 @@ func (a *app) apply(ctx context.Context, bundle *adminv1.Bundle, prune bool, fla
 	if a.globals.Output != "table" {
 		return a.one(res)
 	}
-	for _, d := range res.GetResult().GetDiff() {
-		fmt.Fprintln(a.Stdout, diffLine(d))
+	for _, line := range diffLines(res.GetResult().GetDiff()) {
+		fmt.Fprintln(a.Stdout, line)
 	}
 	a.change(res.GetResult())
 	fmt.Fprintf(a.Stdout, "%d created, %d updated, %d deleted, %d unchanged%s\n",
@@ -110,19 +110,23 @@ func (a *app) apply(ctx context.Context, bundle *adminv1.Bundle, prune bool, fla
 	return nil
 }
 
-// diffLine is one changed field: + made, ~ changed, - removed.
-func diffLine(d *adminv1.FieldChange) string {
-	sign := map[string]string{"create": "+", "update": "~", "delete": "-"}[d.GetAction()]
-	line := orElse(sign, "?") + " " + d.GetKind() + " " + orElse(d.GetName(), d.GetId())
-	if d.GetFieldPath() == "" {
-		return line
+// diffLines lists what changed: a resource that was made (+) or removed (-) on one
+// line, each field of one that was changed (~) on its own. -o json has every field.
+func diffLines(diff []*adminv1.FieldChange) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, d := range diff {
+		what := d.GetKind() + " " + orElse(d.GetName(), d.GetId())
+		whole := map[string]string{"create": "+ ", "delete": "- "}[d.GetAction()]
+		if whole == "" {
+			out = append(out, "~ "+what+" "+d.GetFieldPath()+": "+orElse(d.GetBefore(), "(unset)")+" -> "+orElse(d.GetAfter(), "(unset)"))
+			continue
+		}
+		// Names are unique in a parent, ids everywhere.
+		if key := whole + d.GetKind() + "/" + orElse(d.GetId(), d.GetName()); !seen[key] {
+			seen[key] = true
+			out = append(out, whole+what)
+		}
 	}
-	line += " " + d.GetFieldPath() + ":"
-	switch d.GetAction() {
-	case "create":
-		return line + " " + d.GetAfter()
-	case "delete":
-		return line + " " + d.GetBefore()
-	}
-	return line + " " + orElse(d.GetBefore(), "(unset)") + " -> " + orElse(d.GetAfter(), "(unset)")
+	return out
 }

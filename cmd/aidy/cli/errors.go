@@ -37,9 +37,6 @@ func explain(err error) []string {
 	for _, r := range info.GetReferrers() {
 		lines = append(lines, "  still named by "+r)
 	}
-	if len(info.GetReferrers()) > 0 {
-		lines = append(lines, "  change or delete these first")
-	}
 	if len(info.GetConfirm()) > 0 {
 		lines = append(lines, "  if that is meant, repeat with --confirm "+strings.Join(info.GetConfirm(), ","))
 	}
@@ -95,7 +92,11 @@ func violation(v *syncv1.Violation) []string {
 	if v.GetFieldPath() != "" {
 		b.WriteString(v.GetFieldPath() + ": ")
 	}
-	lines := []string{b.String() + orElse(v.GetHint(), "not valid")}
+	hint := v.GetHint()
+	if v.GetFieldPath() != "" {
+		hint = strings.TrimPrefix(hint, v.GetFieldPath()+": ") // rules of the contract name it themselves
+	}
+	lines := []string{b.String() + orElse(hint, "not valid")}
 	if v.GetRule() != "" {
 		lines[0] += " (" + v.GetRule() + ")"
 	}

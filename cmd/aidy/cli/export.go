@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/aidy-gateway/aidy-gateway/cmd/aidy/document"
+	"github.com/aidy-gateway/aidy-gateway/cmd/aidy/resource"
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
 )
 
@@ -55,6 +56,9 @@ func (c *exportCommand) Run(ctx context.Context, a *app) error {
 		bundles++
 		resources += len(res.GetBundle().GetResources())
 		generation = res.GetGeneration()
+		if resources >= resource.PageSize {
+			a.progress("%d resources so far", resources)
+		}
 		if a.globals.Output == "json" {
 			whole.Owner = res.GetBundle().GetOwner()
 			whole.Resources = append(whole.Resources, res.GetBundle().GetResources()...)
@@ -62,7 +66,6 @@ func (c *exportCommand) Run(ctx context.Context, a *app) error {
 		}
 		if bundles > 1 {
 			fmt.Fprintln(a.Stdout, "---")
-			a.progress("%d resources so far", resources)
 		}
 		if err := document.YAML(a.Stdout, res.GetBundle()); err != nil {
 			return err

@@ -60,15 +60,15 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if o.Reset && o.DatabaseURL != "" {
+		return errors.New("--reset deletes the private database, and --database-url names another one: empty that yourself, or leave one of the two out")
+	}
 	h, err := open(o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
 	if o.Reset {
-		if o.DatabaseURL != "" {
-			return errors.New("--reset deletes the private database, and --database-url names another one: empty that yourself, or leave one of the two out")
-		}
 		if err := h.reset(); err != nil {
 			return err
 		}

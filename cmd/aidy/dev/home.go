@@ -26,7 +26,9 @@ func open(o Options) (*home, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--dir: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	// Others may pass through, because root runs the database as another account; what
+	// is in it is closed by itself.
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("--dir: %w", err)
 	}
 	h := &home{dir: dir, data: dir}

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ func (n *Names) Cell(ctx context.Context, m proto.Message, c Column, now time.Ti
 	return strings.Join(out, ",")
 }
 
-// collect gathers the values at a path, all entries of lists included.
+// collect gathers the values at a path, all entries of lists included, each once.
 func (n *Names) collect(ctx context.Context, m protoreflect.Message, path []string, out *[]string) {
 	fd := m.Descriptor().Fields().ByName(protoreflect.Name(path[0]))
 	if fd == nil || fd.HasPresence() && !m.Has(fd) {
@@ -40,7 +41,7 @@ func (n *Names) collect(ctx context.Context, m protoreflect.Message, path []stri
 			n.collect(ctx, v.Message(), path[1:], out)
 			return
 		}
-		if s := n.show(ctx, v, fd); s != "" {
+		if s := n.show(ctx, v, fd); s != "" && !slices.Contains(*out, s) {
 			*out = append(*out, s)
 		}
 	}
