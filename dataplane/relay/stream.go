@@ -87,6 +87,7 @@ type Stream struct {
 	watch   *time.Timer
 	watched time.Duration
 	readErr error
+	failed  *fault.Error // reported behind the first content, in the read that brought it
 	first   time.Time
 	ended   bool // the terminal was seen
 	sent    int64
@@ -111,13 +112,15 @@ func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l 
 	for {
 		semantic, f := s.read()
 		switch {
-		case f != nil:
-			s.close()
-			return nil, f
 		case semantic:
+			// An error behind it comes too late for another attempt.
+			s.failed = f
 			s.first = time.Now()
 			s.startWatch(l.Idle, errIdle)
 			return s, nil
+		case f != nil:
+			s.close()
+			return nil, f
 		case s.readErr != nil:
 			f := s.brokenBefore(ctx)
 			s.close()
@@ -127,7 +130,8 @@ func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l 
 }
 
 // read reads once and takes the frames that are complete: their bytes are appended
-// to held. It reports content, and an error event of the provider.
+// to held. It reports content, unless an error came before it, and an error that
+// came before the end.
 func (s *Stream) read() (semantic bool, f *fault.Error) {
 	n, err := s.resp.Body.Read(s.buf[:])
 	if n > 0 {
@@ -144,16 +148,17 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 		if !ok {
 			break
 		}
+		ended := s.decoder.Terminated()
 		o := s.decoder.Observe(frame)
 		switch o.Kind {
 		case protocol.UsageOnly:
 			continue // the gateway asked for it, not the client
-		case protocol.Semantic:
-			semantic = true
-		case protocol.Terminal:
-			semantic = true
+		case protocol.Semantic, protocol.Terminal:
+			semantic = semantic || f == nil
 		case protocol.Error:
-			f = o.Fault
+			if f == nil && !ended {
+				f = o.Fault
+			}
 		}
 		s.held = append(s.held, frame.Raw...)
 	}
@@ -195,6 +200,9 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 		}
 		return o
 	}
+	if s.failed != nil {
+		return s.passError(w, rc, settle, s.failed)
+	}
 	for {
 		over := s.readErr != nil
 		if s.ended && (over || !s.late) {
@@ -217,17 +225,22 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 		} else if s.watch != nil {
 			s.watch.Reset(s.watched)
 		}
-		if _, f := s.read(); f != nil && !s.ended {
-			// The provider's own error event is among the held bytes: it is passed on.
-			o := settle(s.outcome(Broken, f))
-			s.flush(w, rc)
-			return o
+		if _, f := s.read(); f != nil {
+			return s.passError(w, rc, settle, f)
 		}
 		if now := time.Now(); h.Progress != nil && now.After(progress) {
 			h.Progress(s.outcome(Completed, nil))
 			progress = now.Add(ProgressEvery)
 		}
 	}
+}
+
+// passError ends an answer with the provider's own error event, which is among the
+// held bytes.
+func (s *Stream) passError(w http.ResponseWriter, rc *http.ResponseController, settle func(Outcome) Outcome, f *fault.Error) Outcome {
+	o := settle(s.outcome(Broken, f))
+	s.flush(w, rc)
+	return o
 }
 
 // clientEnding: a client that leaves after the end of the answer has had it all.
