@@ -206,6 +206,10 @@ func (n *Node) httpPart(name string, s *http.Server, l net.Listener) lifecycle.P
 			go func() { served <- s.Serve(l) }()
 			select {
 			case err := <-served:
+				if errors.Is(err, http.ErrServerClosed) { // drained
+					<-ctx.Done()
+					return nil
+				}
 				return err
 			case <-ctx.Done():
 			}
