@@ -1,5 +1,16 @@
 // Package upstream calls providers: shared connections, egress proxies, the
 // injection of credentials, and the rules for headers.
+//
+// Calls that leave the node directly go through an HTTP/1.1 client of this package.
+// net/http's Transport has two goroutines for each connection and hands every call from
+// one to the other and back; where a gateway does little else, that is the largest part
+// of a small call: with it a 1 KB call through the node took 152 µs of CPU time, with
+// this client 117 to 124 µs, beside 14 to 16 µs of nginx in the same runs, and a call of
+// 200 KB 417 µs and 316 to 323 µs. Here the calling goroutine writes the
+// request and reads the answer; only a request too large for the connection's buffers
+// has a goroutine that writes it. The client speaks what the providers' APIs need and
+// no more: no redirects, no compression, no upgrades, no HTTP/2. Calls through an
+// egress proxy use net/http.
 package upstream
 
 import (
@@ -58,20 +69,23 @@ type Config struct {
 	MaxIdlePerHost  int           // default 1,024
 	IdleTimeout     time.Duration // how long an idle connection is kept; default 90 s
 	MaxHeaderBytes  int64         // response headers; default 256 KiB
-	ReadBufferSize  int           // bytes for each connection; default 4 KiB
-	WriteBufferSize int           // bytes for each connection; default 4 KiB
+	ReadBufferSize  int           // bytes for each proxied connection; default 4 KiB
+	WriteBufferSize int           // bytes for each proxied connection; default 4 KiB
 
 	// TLS is used for https. Nil means the system's roots.
 	TLS *tls.Config
 }
 
-// Transport calls providers over HTTP/1.1 and HTTP/2. Calls that leave the node
-// the same way share connections. Safe for concurrent use.
+// Transport calls providers: over HTTP/1.1, or what net/http chooses where there is an
+// egress proxy. Calls that leave the node the same way share connections. Safe for
+// concurrent use.
 type Transport struct {
-	cfg Config
+	cfg      Config
+	pool     *pool // of direct connections
+	sessions tls.ClientSessionCache
 
 	mu   sync.Mutex
-	ways map[way]*http.Transport // guarded by mu
+	ways map[way]*http.Transport // of proxied calls; guarded by mu
 }
 
 // way is everything that keeps two calls from sharing connections.
@@ -97,7 +111,12 @@ func New(cfg Config) *Transport {
 	cfg.MaxHeaderBytes = orDefault(cfg.MaxHeaderBytes, 256<<10)
 	cfg.ReadBufferSize = orDefault(cfg.ReadBufferSize, 4<<10)
 	cfg.WriteBufferSize = orDefault(cfg.WriteBufferSize, 4<<10)
-	return &Transport{cfg: cfg, ways: make(map[way]*http.Transport)}
+	return &Transport{
+		cfg:      cfg,
+		pool:     newPool(cfg.MaxIdle, cfg.MaxIdlePerHost, cfg.IdleTimeout),
+		sessions: tls.NewLRUClientSessionCache(0),
+		ways:     make(map[way]*http.Transport),
+	}
 }
 
 func orDefault[T comparable](v, d T) T {
@@ -109,13 +128,46 @@ func orDefault[T comparable](v, d T) T {
 }
 
 // Do sends the call and returns the provider's answer once its headers are there.
-// The caller closes the body. It never follows a redirect: credentials would go
-// along.
+// The caller reads and closes the body from one goroutine. It never follows a redirect:
+// credentials would go along.
 //
-// It fails with fault.Connect if no connection came about, so nothing was sent, and
-// with fault.Reset if the connection broke before the headers. When ctx ended, the
-// cause is in the error's tree.
+// The answer may come before the request is out, for instance from an upstream that
+// refuses a large body. A connection is used again only after an answer that was read
+// to its end.
+//
+// It fails with fault.Connect if nothing can have been sent, and with fault.Reset if
+// the connection broke, or the answer could not be read, before the end of the headers.
+// When ctx ends, connection and body fail at once, and the cause is in the error's tree.
 func (t *Transport) Do(ctx context.Context, c *Call) (*http.Response, error) {
+	if c.Egress.Proxy == nil {
+		k, err := keyOf(c)
+		if err != nil {
+			done(c.BodyDone)
+			return nil, t.fault(ctx, c, fault.Connect, err)
+		}
+		return t.direct(ctx, c, k)
+	}
+	return t.proxied(ctx, c)
+}
+
+// keyOf is where a direct call goes.
+func keyOf(c *Call) (hostKey, error) {
+	k := hostKey{scheme: c.URL.Scheme, address: c.URL.Host, private: c.Egress.AllowPrivate, connect: c.Egress.ConnectTimeout}
+	if k.scheme != "http" && k.scheme != "https" {
+		return k, fmt.Errorf("the URL scheme %q is neither http nor https", k.scheme)
+	}
+	host := c.URL.Hostname()
+	if host == "" {
+		return k, errors.New("the URL names no host")
+	}
+	if c.URL.Port() == "" {
+		k.address = net.JoinHostPort(host, map[string]string{"http": "80", "https": "443"}[k.scheme])
+	}
+	return k, nil
+}
+
+// proxied makes a call through an egress proxy.
+func (t *Transport) proxied(ctx context.Context, c *Call) (*http.Response, error) {
 	rt, err := t.transport(c.Egress)
 	if err != nil {
 		done(c.BodyDone)
@@ -173,8 +225,9 @@ func isTLSTimeout(err error) bool {
 	return err.Error() == "net/http: TLS handshake timeout"
 }
 
-// Close ends all idle connections.
+// Close ends all idle connections; those in use end with their calls.
 func (t *Transport) Close() {
+	t.pool.empty(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, rt := range t.ways {
