@@ -1,27 +1,58 @@
 package controlplane
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+	"connectrpc.com/connect/v2/connectinprocess"
+	"connectrpc.com/grpcreflect/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
 	"github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1/adminv1connect"
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	ledgerv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/ledger/v1"
+	"github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/ledger/v1/ledgerv1connect"
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
+	"github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1/syncv1connect"
+	"github.com/aidy-gateway/aidy-gateway/shared/ident"
+	"github.com/aidy-gateway/aidy-gateway/shared/secret"
+	"github.com/aidy-gateway/aidy-gateway/shared/telemetry"
+
+	"github.com/aidy-gateway/aidy-gateway/controlplane/localpg/pgtest"
 )
 
-func TestTheSameBundleTwiceChangesNothing(t *testing.T) {
+func testBundle() *adminv1.Bundle {
+	return &adminv1.Bundle{Owner: "seed", Resources: []*adminv1.BundleResource{
+		{Resource: &adminv1.BundleResource_Tenant{Tenant: &configv1.Tenant{Name: "dev"}}},
+		{Resource: &adminv1.BundleResource_Provider{Provider: &configv1.Provider{
+			Name: "builtin", AllowPlaintext: true, AllowPrivateAddress: true,
+			Capabilities: []*configv1.Capability{{Protocol: configv1.Protocol_PROTOCOL_OPENAI_CHAT, BaseUrl: "http://127.0.0.1:9999/v1"}},
+		}}},
+		{Resource: &adminv1.BundleResource_Upstream{Upstream: &configv1.Upstream{TenantId: "dev", Name: "main", ProviderId: "builtin", GroupId: "default"}}},
+		{Resource: &adminv1.BundleResource_UpstreamCredential{UpstreamCredential: &configv1.UpstreamCredential{TenantId: "dev", UpstreamId: "main", Name: "key-1", Secret: "sk-upstream-secret-1"}}},
+		{Resource: &adminv1.BundleResource_UpstreamModel{UpstreamModel: &configv1.UpstreamModel{TenantId: "dev", UpstreamId: "main", Model: "aidy-small"}}},
+		{Resource: &adminv1.BundleResource_Route{Route: &configv1.Route{TenantId: "dev", Name: "main", PathPrefix: "/", GroupIds: []string{"default"}, ConsumerApiKeys: true}}},
+		{Resource: &adminv1.BundleResource_Consumer{Consumer: &configv1.Consumer{TenantId: "dev", Name: "app"}}},
+	}}
+}
+
+func TestTheProcessItselfIsAnOwner(t *testing.T) {
 	t.Parallel()
 	s := start(t, pg.URL(t), nil)
-	tenants := adminv1connect.NewTenantServiceClient(connect.NewClient(s.AdminTransport()))
-	made, err := tenants.CreateTenant(t.Context(), &adminv1.CreateTenantRequest{Tenant: &configv1.Tenant{Name: "acme"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if made.GetResult().GetGeneration() != 1 {
-		t.Errorf("the first change is generation %d, want 1", made.GetResult().GetGeneration())
-	}
-	config := adminv1connect.NewConfigServiceClient(s.rpc(ownerToken))
+	config := adminv1connect.NewConfigServiceClient(connect.NewClient(s.AdminTransport()))
 	res, err := config.ApplyBundle(t.Context(), &adminv1.ApplyBundleRequest{Bundle: testBundle()})
 	if err != nil {
 		t.Fatal(err)
@@ -29,27 +60,394 @@ func TestTheSameBundleTwiceChangesNothing(t *testing.T) {
 	if res.GetCreated() != 8 { // the default group comes with its tenant
 		t.Errorf("created %d resources, want 8", res.GetCreated())
 	}
-	again, err := config.ApplyBundle(t.Context(), &adminv1.ApplyBundleRequest{Bundle: testBundle()})
+	eventually(t, func() bool { _, policy := s.parts.Load().hub.Positions(); return policy.GetGeneration() == 1 }, "the hub does not serve the change")
+}
+
+func TestEveryProtocolAndReflectionWork(t *testing.T) {
+	t.Parallel()
+	s := start(t, pg.URL(t), nil)
+	h2c := new(http.Protocols)
+	h2c.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: h2c}
+	defer transport.CloseIdleConnections()
+	two := &http.Client{Transport: transport}
+	for name, tc := range map[string]struct {
+		client  *http.Client
+		options []connecthttp.Option
+	}{
+		"connect":          {s.client, nil},
+		"connect with get": {s.client, []connecthttp.Option{connecthttp.WithHTTPGet()}},
+		"json":             {s.client, []connecthttp.Option{connecthttp.WithProtoJSON()}},
+		"grpc-web":         {s.client, []connecthttp.Option{connecthttp.WithGRPCWeb()}},
+		"connect over h2c": {two, nil},
+		"grpc":             {two, []connecthttp.Option{connecthttp.WithGRPC()}},
+		"grpc with json":   {two, []connecthttp.Option{connecthttp.WithGRPC(), connecthttp.WithProtoJSON()}},
+	} {
+		c := connect.NewClient(connecthttp.NewTransport(tc.client, s.admin, tc.options...), bearer(ownerToken))
+		if _, err := adminv1connect.NewTenantServiceClient(c).ListTenants(t.Context(), &adminv1.ListTenantsRequest{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, err := adminv1connect.NewTenantServiceClient(c).GetTenant(t.Context(), &adminv1.GetTenantRequest{Id: "none"})
+		if connect.CodeOf(err) != connect.CodeNotFound {
+			t.Errorf("%s: a missing tenant is %v", name, err)
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stream := grpcreflect.NewClient(connect.NewClient(connecthttp.NewTransport(two, s.admin, connecthttp.WithGRPC()), bearer(ownerToken))).NewStream(ctx)
+	services, err := stream.ListServices()
+	if err != nil || len(services) < 22 {
+		t.Errorf("reflection lists %v, %v", services, err)
+	}
+	if _, err := stream.FileContainingSymbol("aidy.admin.v1.TenantService"); err != nil {
+		t.Errorf("reflection does not describe a service: %v", err)
+	}
+	if err := stream.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+
+	// As with curl, by hand.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/aidy.admin.v1.TenantService/CreateTenant", strings.NewReader(`{"tenant":{"name":"by-hand"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !again.GetResult().GetUnchanged() || again.GetUnchanged() != 7 {
-		t.Errorf("the same bundle again: unchanged %v, %d resources; want true, 7", again.GetResult().GetUnchanged(), again.GetUnchanged())
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+ownerToken)
+	res, err := s.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`"name":"by-hand"`)) {
+		t.Errorf("status %d, %s, %v", res.StatusCode, body, err)
 	}
 }
 
-func testBundle() *adminv1.Bundle {
-	of := func(r *adminv1.BundleResource) *adminv1.BundleResource { return r }
-	return &adminv1.Bundle{Owner: "seed", Resources: []*adminv1.BundleResource{
-		of(&adminv1.BundleResource{Resource: &adminv1.BundleResource_Tenant{Tenant: &configv1.Tenant{Name: "dev"}}}),
-		of(&adminv1.BundleResource{Resource: &adminv1.BundleResource_Provider{Provider: &configv1.Provider{
-			Name: "builtin", AllowPlaintext: true, AllowPrivateAddress: true,
-			Capabilities: []*configv1.Capability{{Protocol: configv1.Protocol_PROTOCOL_OPENAI_CHAT, BaseUrl: "http://127.0.0.1:9999/v1"}},
-		}}}),
-		of(&adminv1.BundleResource{Resource: &adminv1.BundleResource_Upstream{Upstream: &configv1.Upstream{TenantId: "dev", Name: "main", ProviderId: "builtin", GroupId: "default"}}}),
-		of(&adminv1.BundleResource{Resource: &adminv1.BundleResource_UpstreamCredential{UpstreamCredential: &configv1.UpstreamCredential{TenantId: "dev", UpstreamId: "main", Name: "key-1", Secret: "sk-upstream-secret-1"}}}),
-		of(&adminv1.BundleResource{Resource: &adminv1.BundleResource_UpstreamModel{UpstreamModel: &configv1.UpstreamModel{TenantId: "dev", UpstreamId: "main", Model: "aidy-small"}}}),
-		of(&adminv1.BundleResource{Resource: &adminv1.BundleResource_Route{Route: &configv1.Route{TenantId: "dev", Name: "main", PathPrefix: "/", GroupIds: []string{"default"}, ConsumerApiKeys: true}}}),
-		of(&adminv1.BundleResource{Resource: &adminv1.BundleResource_Consumer{Consumer: &configv1.Consumer{TenantId: "dev", Name: "app"}}}),
-	}}
+func TestWithoutATokenNothingIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := start(t, pg.URL(t), nil)
+	for token, want := range map[string]connect.Code{"": connect.CodeUnauthenticated, "wrong-token-0123456789abcdefgh": connect.CodeUnauthenticated} {
+		_, err := adminv1connect.NewAdminServiceClient(s.rpc(token)).WhoAmI(t.Context(), &adminv1.WhoAmIRequest{})
+		if connect.CodeOf(err) != want {
+			t.Errorf("token %q: %v, want %v", token, err, want)
+		}
+	}
+	me, err := adminv1connect.NewAdminServiceClient(s.rpc(ownerToken)).WhoAmI(t.Context(), &adminv1.WhoAmIRequest{})
+	if err != nil || me.GetAdminAccount().GetRole() != adminv1.Role_ROLE_OWNER {
+		t.Errorf("the bootstrap token is of %v, %v", me, err)
+	}
+}
+
+func TestTheOperationsListenerTellsHowItStands(t *testing.T) {
+	t.Parallel()
+	s := start(t, pg.URL(t), nil)
+	get := func(path string) (int, string) {
+		t.Helper()
+		res, err := s.client.Get(s.ops + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(body)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/debug/pprof/"} {
+		if code, body := get(path); code != http.StatusOK {
+			t.Errorf("%s is %d: %s", path, code, body)
+		}
+	}
+	if _, body := get("/metrics"); !strings.Contains(body, "gateway_") || !strings.Contains(body, "go_goroutines") {
+		t.Errorf("metrics are %.300s", body)
+	}
+	var status struct {
+		Version string
+		Ready   bool
+		Policy  map[string]any
+	}
+	if _, body := get("/status"); json.Unmarshal([]byte(body), &status) != nil || status.Version != "test" || !status.Ready || status.Policy["root"] == "" {
+		t.Errorf("status is %s", body)
+	}
+}
+
+func TestC05SixtyFourWritersOnTwoServersLoseNothing(t *testing.T) {
+	t.Parallel()
+	url := pg.URL(t)
+	key := filepath.Join(t.TempDir(), "root.key")
+	shared := func(c *Config) { c.RootKeyFile = key }
+	a, b := start(t, url, shared), start(t, url, shared)
+	if _, err := adminv1connect.NewConfigServiceClient(a.rpc(ownerToken)).ApplyBundle(t.Context(), &adminv1.ApplyBundleRequest{Bundle: testBundle()}); err != nil {
+		t.Fatal(err)
+	}
+	tenants, err := adminv1connect.NewTenantServiceClient(a.rpc(ownerToken)).ListTenants(t.Context(), &adminv1.ListTenantsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := tenants.GetTenants()[0].GetId()
+	const writers, rounds = 64, 4
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	committed := map[string]bool{}
+	generations := map[uint64]string{}
+	for w := range writers {
+		wg.Go(func() {
+			groups := adminv1connect.NewGroupServiceClient([]*running{a, b}[w%2].rpc(ownerToken))
+			for r := range rounds {
+				name := fmt.Sprintf("g-%d-%d", w, r)
+				for {
+					res, err := groups.CreateGroup(t.Context(), &adminv1.CreateGroupRequest{Group: &configv1.Group{TenantId: tenant, Name: name}})
+					if connect.CodeOf(err) == connect.CodeUnavailable && err != nil {
+						continue // the gate was busy for too long; nothing was written
+					}
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+						return
+					}
+					mu.Lock()
+					if other := generations[res.GetResult().GetGeneration()]; other != "" {
+						t.Errorf("%s and %s are both generation %d", name, other, res.GetResult().GetGeneration())
+					}
+					generations[res.GetResult().GetGeneration()] = name
+					committed[name] = true
+					mu.Unlock()
+					break
+				}
+			}
+		})
+	}
+	wg.Wait()
+	head, err := a.Store().Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := uint64(1 + writers*rounds); head.Generation != want || len(committed) != writers*rounds {
+		t.Errorf("generation %d with %d groups, want %d", head.Generation, len(committed), want)
+	}
+	for _, s := range []*running{a, b} {
+		hub := s.parts.Load().hub
+		eventually(t, func() bool {
+			identity, policy := hub.Positions()
+			return bytes.Equal(identity.GetRoot(), head.IdentityRoot) && bytes.Equal(policy.GetRoot(), head.StableRoot) && policy.GetGeneration() == head.Stable
+		}, "a hub does not come to the root of the database")
+	}
+	// What nodes fetch holds every group.
+	sync := syncv1connect.NewConfigSyncServiceClient(connect.NewClient(connectinprocess.New(b.SyncServer())))
+	stream, err := sync.FetchShards(t.Context(), &syncv1.FetchShardsRequest{Node: &syncv1.NodeInfo{NodeId: ident.New(ident.Node)}, View: syncv1.View_VIEW_STABLE})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for {
+		chunk, err := stream.Receive()
+		if err != nil {
+			break
+		}
+		for _, sh := range chunk.GetShards() {
+			if sh.GetKey() != "tenant/"+tenant {
+				continue
+			}
+			var content syncv1.TenantShard
+			if err := unmarshal(sh.GetPayload(), &content); err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range content.GetGroups() {
+				if g.GetName() != "default" {
+					found[g.GetName()] = true
+				}
+			}
+		}
+	}
+	if d := cmp.Diff(committed, found); d != "" {
+		t.Errorf("what was committed and what nodes fetch differ:\n%s", d)
+	}
+}
+
+// node plays a node: it watches, and answers what it is told with a report.
+func node(t *testing.T, s *running, report func(target *syncv1.Position, view syncv1.View) *syncv1.ReportRequest) string {
+	t.Helper()
+	info := &syncv1.NodeInfo{NodeId: ident.New(ident.Node), InstanceId: "boot-1", Version: "test", Name: "n"}
+	c := syncv1connect.NewConfigSyncServiceClient(connect.NewClient(connectinprocess.New(s.SyncServer())))
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		seq := uint64(0)
+		at := map[syncv1.View]*syncv1.Position{}
+		answer := func(target *syncv1.Position, view syncv1.View) {
+			at[view] = target
+			seq++
+			r := report(target, view)
+			r.Node, r.Seq, r.View = info, seq, view
+			_, _ = c.Report(ctx, r)
+		}
+		for ctx.Err() == nil {
+			stream, err := c.Watch(ctx, &syncv1.WatchRequest{Node: info, Identity: at[syncv1.View_VIEW_IDENTITY], Policy: at[syncv1.View_VIEW_STABLE]})
+			for err == nil {
+				var m *syncv1.WatchResponse
+				if m, err = stream.Receive(); err != nil {
+					break
+				}
+				if h := m.GetHello(); h != nil && at[syncv1.View_VIEW_STABLE] == nil {
+					// As if both views had been fetched: what they hold is no matter here.
+					answer(h.GetIdentity(), syncv1.View_VIEW_IDENTITY)
+					answer(h.GetPolicy(), syncv1.View_VIEW_STABLE)
+					close(ready)
+					_ = stream.Close()
+				}
+				if d := m.GetDelta(); d != nil {
+					answer(d.GetTarget(), d.GetView())
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	<-ready
+	return info.GetNodeId()
+}
+
+func TestG07TheAuthorHearsOfARefusalWithItsPlace(t *testing.T) {
+	t.Parallel()
+	s := start(t, pg.URL(t), nil)
+	groups := adminv1connect.NewGroupServiceClient(s.rpc(ownerToken))
+	made, err := adminv1connect.NewTenantServiceClient(s.rpc(ownerToken)).CreateTenant(t.Context(), &adminv1.CreateTenantRequest{Tenant: &configv1.Tenant{Name: "acme"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := made.GetTenant().GetId()
+	id := node(t, s, func(target *syncv1.Position, view syncv1.View) *syncv1.ReportRequest {
+		if view == syncv1.View_VIEW_STABLE && target.GetGeneration() > 1 {
+			return &syncv1.ReportRequest{Tried: target, Running: made1(target), Outcome: syncv1.Outcome_OUTCOME_REJECTED, Violations: []*syncv1.Violation{
+				{Kind: "Group", Name: "bad", FieldPath: "groups[1].name", Rule: "node", Hint: "this node cannot run it", ShardKey: "tenant/" + tenant},
+			}}
+		}
+		return &syncv1.ReportRequest{Tried: target, Running: target, Outcome: syncv1.Outcome_OUTCOME_APPLIED}
+	})
+	began := time.Now()
+	res, err := groups.CreateGroup(t.Context(), &adminv1.CreateGroupRequest{
+		Group: &configv1.Group{TenantId: tenant, Name: "bad"}, Change: &adminv1.ChangeContext{Wait: &adminv1.Wait{QuorumPercent: 100, TimeoutMs: 50_000}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the author heard after %s, want 5 s at most", took)
+	}
+	refused := res.GetResult().GetRefusedNodes()
+	if len(refused) != 1 || refused[0].GetNodeId() != id || len(refused[0].GetViolations()) != 1 || refused[0].GetViolations()[0].GetFieldPath() != "groups[1].name" {
+		t.Fatalf("refused by %v, want %s with the path", refused, id)
+	}
+	listed, err := adminv1connect.NewNodeServiceClient(s.rpc(ownerToken)).ListNodes(t.Context(), &adminv1.ListNodesRequest{})
+	if err != nil || len(listed.GetNodes()) != 1 || listed.GetNodes()[0].GetState() != adminv1.NodeState_NODE_STATE_HOLDING {
+		t.Errorf("nodes %v, %v; want one that holds", listed, err)
+	}
+	if got, err := groups.GetGroup(t.Context(), &adminv1.GetGroupRequest{Id: res.GetGroup().GetId()}); err != nil || got.GetGroup().GetName() != "bad" {
+		t.Errorf("the refusal took back what was committed: %v, %v", got, err)
+	}
+}
+
+// made1 is the position before a target: the first generation.
+func made1(target *syncv1.Position) *syncv1.Position {
+	return &syncv1.Position{Epoch: target.GetEpoch(), Generation: 1, Root: bytes.Repeat([]byte{1}, 32)}
+}
+
+func TestAWaitEndsWhenNodesRunTheChange(t *testing.T) {
+	t.Parallel()
+	s := start(t, pg.URL(t), nil)
+	id := node(t, s, func(target *syncv1.Position, _ syncv1.View) *syncv1.ReportRequest {
+		return &syncv1.ReportRequest{Tried: target, Running: target, Outcome: syncv1.Outcome_OUTCOME_APPLIED}
+	})
+	res, err := adminv1connect.NewTenantServiceClient(s.rpc(ownerToken)).CreateTenant(t.Context(), &adminv1.CreateTenantRequest{
+		Tenant: &configv1.Tenant{Name: "acme"}, Change: &adminv1.ChangeContext{Wait: &adminv1.Wait{TimeoutMs: 20_000}},
+	})
+	if err != nil || !cmp.Equal(res.GetResult().GetAckedNodes(), []string{id}) {
+		t.Errorf("acknowledged by %v, %v; want %s", res.GetResult().GetAckedNodes(), err, id)
+	}
+}
+
+func TestUsageIsTakenFromANodeThatIsBelieved(t *testing.T) {
+	t.Parallel()
+	s := start(t, pg.URL(t), nil)
+	c := ledgerv1connect.NewUsageServiceClient(connect.NewClient(connecthttp.NewTransport(s.client, s.sync)))
+	me := ident.New(ident.Node)
+	res, err := c.IngestUsage(t.Context(), &ledgerv1.IngestUsageRequest{NodeId: me, BootId: ident.New(ident.Boot), FirstSeq: 1, LastSeq: 1})
+	if err != nil || res.GetLastSeq() != 1 {
+		t.Errorf("ingested up to %d, %v", res.GetLastSeq(), err)
+	}
+}
+
+func TestADatabaseThatDoesNotFitIsRefused(t *testing.T) {
+	t.Parallel()
+	tel, err := telemetry.Start(t.Context(), telemetry.Config{}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(cfg Config) error {
+		cfg.AdminListener, cfg.SyncListener, cfg.OpsListener = listen(t), listen(t), listen(t)
+		s, err := New(cfg, tel, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		defer cancel()
+		return s.Run(ctx)
+	}
+	url := pg.URL(t)
+	pgtest.Exec(t, url, "UPDATE goose_db_version SET version_id = version_id + 1000 WHERE id = (SELECT max(id) FROM goose_db_version)")
+	cfg := Config{RootKeyFile: filepath.Join(t.TempDir(), "k"), BootstrapToken: secret.New(ownerToken), SyncInsecure: true}
+	cfg.Database.URL = secret.New(url)
+	if err := run(cfg); err == nil || strings.Contains(err.Error(), "password") {
+		t.Errorf("a schema of the future: %v", err)
+	}
+	cfg.Database.URL = secret.New("postgres://u:hunter2@/nowhere?sslmode=what")
+	if err := run(cfg); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a broken connection string: %v", err)
+	}
+
+	// A key file that is not the one the database was made with.
+	whole := pg.URL(t)
+	start(t, whole, nil).stop()
+	cfg.Database.URL, cfg.RootKeyFile = secret.New(whole), filepath.Join(t.TempDir(), "other")
+	if err := run(cfg); err == nil || !strings.Contains(err.Error(), "another root key") {
+		t.Errorf("another root key: %v", err)
+	}
+}
+
+func TestASettingThatOpensNodesToAllIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg := Config{SyncInsecure: true, SyncAddr: "0.0.0.0:8082", RootKeyFile: "k"}
+	cfg.Database.MaxConnections = 16
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "sync_insecure") {
+		t.Errorf("plain sync on every address: %v", err)
+	}
+	for _, ok := range []string{"127.0.0.1:0", "localhost:8082", "[::1]:1"} {
+		cfg.SyncAddr = ok
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", ok, err)
+		}
+	}
+}
+
+func TestARestartKeepsEverything(t *testing.T) {
+	t.Parallel()
+	url := pg.URL(t)
+	key := filepath.Join(t.TempDir(), "root.key")
+	shared := func(c *Config) { c.RootKeyFile = key }
+	a := start(t, url, shared)
+	if _, err := adminv1connect.NewConfigServiceClient(a.rpc(ownerToken)).ApplyBundle(t.Context(), &adminv1.ApplyBundleRequest{Bundle: testBundle()}); err != nil {
+		t.Fatal(err)
+	}
+	a.stop()
+	b := start(t, url, func(c *Config) { shared(c); c.BootstrapToken = secret.New("another-token-that-is-not-taken") })
+	res, err := adminv1connect.NewConfigServiceClient(b.rpc(ownerToken)).ApplyBundle(t.Context(), &adminv1.ApplyBundleRequest{Bundle: testBundle()})
+	if err != nil || !res.GetResult().GetUnchanged() {
+		t.Errorf("the same bundle after a restart: %v, %v", res, err)
+	}
+	_, err = adminv1connect.NewAdminServiceClient(b.rpc("another-token-that-is-not-taken")).WhoAmI(t.Context(), &adminv1.WhoAmIRequest{})
+	if connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("a bootstrap token works on an installation that has owners: %v", err)
+	}
 }
