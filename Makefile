@@ -11,7 +11,7 @@ RAPID_CHECKS ?= 2000
 
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/aidy-gateway/aidy-gateway/cmd/internal/release.number=$(VERSION)
 BUF := $(GO) tool -modfile=.ci/tools/buf/go.mod buf
 LINT := $(GO) tool -modfile=.ci/tools/lint/go.mod golangci-lint
 

@@ -12,6 +12,7 @@ import (
 
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
+	"github.com/aidy-gateway/aidy-gateway/shared/configcheck"
 	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 
 	"github.com/aidy-gateway/aidy-gateway/controlplane/access"
@@ -106,6 +107,14 @@ func describeChange(result *adminv1.ChangeResult, done store.Result, rev *review
 		})
 	}
 	result.Impact, result.Warnings = rev.impact()
+	for _, row := range done.Rows {
+		if row.After == nil {
+			continue
+		}
+		if why := configcheck.Unenforced(row.After); why != "" {
+			result.Warnings = append(result.Warnings, &adminv1.Warning{Code: configcheck.NotEnforced, Message: why, Kind: row.Kind, Id: row.ID})
+		}
+	}
 }
 
 // wait waits until enough nodes run the change. That they do not in time is no

@@ -467,7 +467,7 @@ func (x *FieldChange) GetAfter() string {
 // Warning is something that is allowed and often a mistake.
 type Warning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// SINGLE_POINT, STARVED_PRIORITY, SOONEST_RESET or SWITCH_ON_400.
+	// SINGLE_POINT, STARVED_PRIORITY, SOONEST_RESET, SWITCH_ON_400, NOT_ENFORCED or PURGED.
 	Code          string `protobuf:"bytes,1,opt,name=code" json:"code,omitempty"`
 	Message       string `protobuf:"bytes,2,opt,name=message" json:"message,omitempty"`
 	Kind          string `protobuf:"bytes,3,opt,name=kind" json:"kind,omitempty"`
