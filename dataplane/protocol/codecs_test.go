@@ -496,3 +496,40 @@ func TestAnthropicUsageMergesFieldByField(t *testing.T) {
 		}
 	})
 }
+
+// A model's own words cannot change what it costs: names inside a call's arguments
+// are not the chunk's.
+func TestUsageInsideArgumentsIsNotUsage(t *testing.T) {
+	t.Parallel()
+	stream := `data: {"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":900,"candidatesTokenCount":5}}` + "\n\n" +
+		`data: {"candidates":[{"content":{"parts":[{"text":"b"}]}}],"usageMetadata":{"promptTokenCount":900,"candidatesTokenCount":6}}` + "\n\n" +
+		`data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"usageMetadata":{"promptTokenCount":1}}}}]}}]}` + "\n\n"
+	got := watch(codec(protocol.Gemini), false, strings.NewReader(stream))
+	if want := (llm.Usage{Input: 900, Output: 6}); got.Usage != want || got.Fault != "" {
+		t.Errorf("got %+v, fault %q, want %+v", got.Usage, got.Fault, want)
+	}
+}
+
+// Only a chunk without choices came for the gateway alone: one with choices is the
+// caller's, though it carries usage.
+func TestChunkWithChoicesIsNeverHidden(t *testing.T) {
+	t.Parallel()
+	stream := `data: {"choices":[{"index":0,"delta":{"role":"assistant"}}],"usage":{"prompt_tokens":1,"completion_tokens":0}}` + "\n\n"
+	if got := watch(codec(protocol.OpenAIChat), false, strings.NewReader(stream)); got.Kinds != "l" {
+		t.Errorf("kinds %q, want a lifecycle event", got.Kinds)
+	}
+}
+
+func TestResponsesTellsCallsAndRefusalsByTheirItems(t *testing.T) {
+	t.Parallel()
+	for item, want := range map[string]llm.StopReason{
+		`{"type":"function_call","arguments":"{}"}`:                          llm.StopToolUse,
+		`{"type":"message","content":[{"type":"refusal","refusal":"no"}]}`:   llm.StopRefusal,
+		`{"type":"message","content":[{"type":"output_text","text":"yes"}]}`: llm.StopEnd,
+	} {
+		a, f := codec(protocol.OpenAIResponses).ReadAnswer(strings.NewReader(`{"status":"completed","output":[` + item + `]}`))
+		if f != nil || a.Stop.Reason != want {
+			t.Errorf("%s: stop %s, fault %v, want %s", item, a.Stop.Reason, f, want)
+		}
+	}
+}

@@ -195,6 +195,23 @@ func TestFrameEndsWithItsWholeBlankLine(t *testing.T) {
 	}
 }
 
+// The LF of a CRLF blank line after a CR line is part of that line end, not a
+// frame of its own, although it comes after the frame was handed out.
+func TestLateLFIsNoFrame(t *testing.T) {
+	t.Parallel()
+	frames := parse(t, []byte("data: a\r\r\ndata: b\r\r\n"))
+	var raw []string
+	for _, f := range frames {
+		raw = append(raw, f.Raw)
+		if f.Tail {
+			t.Errorf("%q is a tail", f.Raw)
+		}
+	}
+	if diff := cmp.Diff([]string{"data: a\r\r", "\ndata: b\r\r", "\n"}, raw); diff != "" {
+		t.Errorf("frames differ (-want +got):\n%s", diff)
+	}
+}
+
 // An unfinished event at the end is handed out, marked, with what it says.
 func TestUnfinishedEventIsATail(t *testing.T) {
 	t.Parallel()
