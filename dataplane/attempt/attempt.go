@@ -232,10 +232,16 @@ const (
 
 // choose selects the next candidate.
 func (x *run) choose() (*plan.Candidate, string, *fault.Error) {
-	if x.last != nil && x.skip[x.last.ID] == "" {
+	now := time.Now()
+	// Who may call, and which credentials are alive, is asked of the newest identity;
+	// everything else is as it was at admission.
+	x.query.View = x.current.Load()
+	if !x.r.Principal.Alive(x.query.View, now) {
+		return nil, "", fault.New(fault.Unauthenticated, "the API key was revoked or disabled")
+	}
+	if x.last != nil && x.skip[x.last.ID] == "" && x.alive(x.last, now) {
 		return x.last, stageSame, nil
 	}
-	now := time.Now()
 	sel := x.scheduler.Select(x.query, x.r.Candidates, x.skip, now)
 	x.res.Trace = sel
 	if x.attempts == 0 {
@@ -258,6 +264,15 @@ func (x *run) choose() (*plan.Candidate, string, *fault.Error) {
 	return nil, "", sel.Refusal(now)
 }
 
+// alive reports whether the credential of a candidate may still be used.
+func (x *run) alive(c *plan.Candidate, now time.Time) bool {
+	if c.Credential == nil {
+		return true
+	}
+	s := x.query.View.Secret(c.TenantID, c.CredentialID())
+	return s != nil && !s.Disabled && (s.Expire.IsZero() || now.Before(s.Expire))
+}
+
 // stageOf names the stage in which a candidate would be tried, and whether mode and
 // last failure allow it.
 func (x *run) stageOf(c *plan.Candidate) (string, bool) {
@@ -276,13 +291,9 @@ func (x *run) stageOf(c *plan.Candidate) (string, bool) {
 	return stageCross, to.provider && crosses
 }
 
-// allowed checks, right before an attempt, what may have changed since admission
-// and what the budgets leave.
+// allowed checks, right before an attempt, what deadline and budgets leave.
 func (x *run) allowed(ctx context.Context, c *plan.Candidate, stage string) *fault.Error {
 	now := time.Now()
-	if !x.r.Principal.Alive(x.current.Load(), now) {
-		return fault.New(fault.Unauthenticated, "the API key was revoked or disabled")
-	}
 	if d := x.r.Policy.Deadline; !d.IsZero() && d.Sub(now) < x.r.Policy.MinAttempt && x.attempts > 0 {
 		return x.final(ctx, x.lastFault)
 	}
