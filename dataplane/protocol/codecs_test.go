@@ -239,7 +239,7 @@ func TestConvE5_MegabyteLinesPass(t *testing.T) {
 				s += s
 			}
 			got := watch(codec(name), false, strings.NewReader(s))
-			want := int64(len(big) * (strings.Count(s, "\n\n")))
+			want := int64(len(big) * strings.Count(s, "\n\n"))
 			if got.Bytes != want || !strings.HasSuffix(got.Kinds, "s") {
 				t.Errorf("%s: counted %d bytes in %q, want %d in a semantic event", name, got.Bytes, got.Kinds, want)
 			}

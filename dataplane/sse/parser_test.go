@@ -61,18 +61,18 @@ func reference(stream string) []message {
 	for block := range strings.SplitSeq(stream, "\n\n") {
 		var m message
 		var data []string
-		var any bool
+		var found bool
 		for line := range strings.SplitSeq(block, "\n") {
 			name, value, _ := strings.Cut(line, ":")
 			value = strings.TrimPrefix(value, " ")
 			switch name {
 			case "event":
-				m.Event, any = value, true
+				m.Event, found = value, true
 			case "data":
-				data, any = append(data, value), true
+				data, found = append(data, value), true
 			}
 		}
-		if m.Data = strings.Join(data, "\n"); any {
+		if m.Data = strings.Join(data, "\n"); found {
 			out = append(out, m)
 		}
 	}
@@ -291,7 +291,7 @@ func TestIdleStreamHoldsAtMostFourKiB(t *testing.T) {
 	pr, pw := io.Pipe()
 	go func() {
 		for range 200 {
-			io.WriteString(pw, "data: "+strings.Repeat("y", 300)+"\n\n") //nolint:errcheck // the test reads to the end
+			io.WriteString(pw, "data: "+strings.Repeat("y", 300)+"\n\n")
 		}
 		pw.Close()
 	}()

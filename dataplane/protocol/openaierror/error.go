@@ -67,7 +67,8 @@ func addLimitHeaders(h http.Header, f *fault.Error) {
 	if f.Gateway == nil || f.Gateway.Limit == nil || f.Gateway.Limit.Hidden {
 		return
 	}
-	l, kind := f.Gateway.Limit, ""
+	l := f.Gateway.Limit
+	var kind string
 	switch l.Dimension {
 	case "requests":
 		kind = "requests"
