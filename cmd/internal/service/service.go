@@ -4,6 +4,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,9 @@ type Program struct {
 	// Ignore lists further variables that belong to others.
 	Ignore []string
 
-	// Run serves until ctx ends and drains then.
-	Run func(ctx context.Context) error
+	// Run serves until ctx ends and drains then. effective are the settings as
+	// --print-config writes them, secrets redacted.
+	Run func(ctx context.Context, effective []byte) error
 }
 
 // Env is what a program stands in.
@@ -87,15 +89,19 @@ func Main(p Program, env Env, args []string) int {
 	if err != nil {
 		return complain(p, env, err, ExitUsage)
 	}
+	var effective bytes.Buffer
+	if err := loaded.Print(&effective); err != nil {
+		return complain(p, env, err, ExitError)
+	}
 	if cl.print {
-		if err := loaded.Print(env.Stdout); err != nil {
+		if _, err := env.Stdout.Write(effective.Bytes()); err != nil {
 			return complain(p, env, err, ExitError)
 		}
 		return ExitOK
 	}
 	ctx, stop := untilSignal(env)
 	defer stop()
-	if err := p.Run(ctx); err != nil {
+	if err := p.Run(ctx, effective.Bytes()); err != nil {
 		return complain(p, env, err, ExitError)
 	}
 	return ExitOK

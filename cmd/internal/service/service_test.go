@@ -44,7 +44,7 @@ func start(t *testing.T, environ []string, run func(context.Context) error, args
 	}
 	p := Program{
 		Name: "aidy-test", Purpose: "Test.", Config: &o.cfg, Ignore: []string{"AIDY_OTHER_*"},
-		Run: func(ctx context.Context) error { o.ran = true; return run(ctx) },
+		Run: func(ctx context.Context, _ []byte) error { o.ran = true; return run(ctx) },
 	}
 	o.code = Main(p, Env{Stdout: &out, Stderr: &errout, Environ: environ, Signals: make(chan os.Signal, 2), Exit: func(int) {}}, args)
 	o.out, o.errout = out.String(), errout.String()
@@ -135,7 +135,7 @@ func TestTheFirstSignalDrainsAndTheSecondEnds(t *testing.T) {
 	t.Parallel()
 	signals, exits := make(chan os.Signal, 2), make(chan int, 1)
 	release := make(chan struct{})
-	p := Program{Name: "x", Config: new(config), Run: func(ctx context.Context) error {
+	p := Program{Name: "x", Config: new(config), Run: func(ctx context.Context, _ []byte) error {
 		signals <- syscall.SIGTERM
 		<-ctx.Done()
 		signals <- syscall.SIGTERM

@@ -1,0 +1,76 @@
+// Aidy-controlplane is one replica of the control plane of aidy-gateway: it owns the
+// configuration and the ledger, and gives nodes what they serve from.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/aidy-gateway/aidy-gateway/cmd/internal/memlimit"
+	"github.com/aidy-gateway/aidy-gateway/cmd/internal/release"
+	"github.com/aidy-gateway/aidy-gateway/cmd/internal/service"
+	"github.com/aidy-gateway/aidy-gateway/controlplane"
+	"github.com/aidy-gateway/aidy-gateway/shared/telemetry"
+)
+
+func main() {
+	os.Exit(service.Main(program(), service.Env{Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ()}, os.Args[1:]))
+}
+
+func program() service.Program {
+	cfg := new(controlplane.Config)
+	return service.Program{
+		Name:    "aidy-controlplane",
+		Purpose: "Own configuration and ledger and give them to nodes: one replica of the control plane of aidy-gateway.",
+		Config:  cfg,
+		// One environment may hold the settings of both services.
+		Ignore: []string{
+			"AIDY_INFERENCE_*", "AIDY_CONTROL_PLANE_*", "AIDY_DATA_DIR", "AIDY_NAME", "AIDY_LABELS", "AIDY_MAX_*", "AIDY_SHIP_*",
+			"AIDY_UPSTREAM_*", "AIDY_WAL_*", "AIDY_REDIS_*",
+		},
+		Run: func(ctx context.Context, effective []byte) error { return run(ctx, *cfg, effective) },
+	}
+}
+
+// flushTime bounds the export of the last traces.
+const flushTime = 5 * time.Second
+
+func run(ctx context.Context, cfg controlplane.Config, effective []byte) (err error) {
+	cfg.Version = release.Version()
+	log, err := telemetry.NewLogger(os.Stderr, telemetry.LogConfig{Level: cfg.Log.Level, Format: cfg.Log.Format})
+	if err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(ctx, telemetry.Config{
+		Service: "aidy-controlplane", Version: cfg.Version, OTLPEndpoint: cfg.OTLPEndpoint,
+	}, log)
+	if err != nil {
+		return fmt.Errorf("start telemetry: %w", err)
+	}
+	defer func() {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		defer cancel()
+		err = errors.Join(err, tel.Shutdown(flush))
+	}()
+	if limit := memlimit.Set(os.Getenv); limit > 0 {
+		log.Info().Int64("limit_bytes", limit).Msg("memory limit taken from the container")
+	}
+	server, err := controlplane.New(cfg, tel, log, controlplane.WithSettings(func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(effective))
+		return err
+	}))
+	if err != nil {
+		return err
+	}
+	log.Info().Str("version", cfg.Version).Str("admin_addr", cfg.AdminAddr).Str("sync_addr", cfg.SyncAddr).Str("ops_addr", cfg.OpsAddr).Msg("control plane starts")
+	if err := server.Run(ctx); err != nil {
+		return err
+	}
+	log.Info().Msg("control plane stopped")
+	return nil
+}
