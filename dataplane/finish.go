@@ -15,29 +15,25 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
 )
 
-// begin gives the request its logger.
-func (n *Node) begin(ctx context.Context, call *inbound.Call) (context.Context, *zerolog.Logger) {
-	n.metrics.running.Add(1)
-	log := n.log.With().Str("request_id", call.ID).Logger()
-	return log.WithContext(ctx), &log
-}
-
-// finish writes the one log event of the request and counts it.
-func (n *Node) finish(ctx context.Context, log *zerolog.Logger, call *inbound.Call, who *auth.Principal, res *attempt.Result) {
+// finish writes the one log event of the request and counts it. The event carries the
+// request's id itself: a logger for each request would be made for this one line.
+func (n *Node) finish(ctx context.Context, call *inbound.Call, who *auth.Principal, res *attempt.Result) {
 	n.metrics.running.Add(-1)
+	took := time.Since(call.Start)
 	outcome := outcomeName(res)
-	n.metrics.request(ctx, call, res, outcome)
-	e := log.Info()
+	n.metrics.request(ctx, call, res, outcome, took)
+	e := n.log.Info()
 	if res.Fault != nil && res.Fault.Class == fault.Internal {
-		e = log.Error()
+		e = n.log.Error()
 	}
 	if !e.Enabled() {
 		return
 	}
-	e = e.Str("protocol", string(call.Target.Protocol)).
+	e = e.Str("request_id", call.ID).
+		Str("protocol", string(call.Target.Protocol)).
 		Stringer("operation", call.Target.Op).
 		Str("outcome", outcome).
-		Dur("duration_ms", time.Since(call.Start)).
+		Dur("duration_ms", took).
 		Int("attempts", len(res.Failed)+boolInt(res.Winner != nil))
 	if who != nil {
 		e = e.Str("tenant", who.Tenant.ID).Stringer("auth", who.Method)

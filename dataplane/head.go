@@ -14,17 +14,22 @@ import (
 // before it. Routes can hide the ones that name accounts.
 func answerHead(h http.Header, r *attempt.Request, res *attempt.Result) {
 	c := res.Winner
-	h["X-Gateway-Scheduled-Provider"] = []string{string(r.Target.Protocol)}
-	h["X-Gateway-Scheduled-Model"] = []string{c.UpstreamModel()}
+	values := make([]string, 0, 6) // one array behind all values
+	set := func(name, v string) {
+		values = append(values, v)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("X-Gateway-Scheduled-Provider", string(r.Target.Protocol))
+	set("X-Gateway-Scheduled-Model", c.UpstreamModel())
 	hidden := r.Route.GetHideAccountHeaders()
 	if !hidden {
-		h["X-Gateway-Scheduled-Provider-Name"] = []string{c.Provider.GetName()}
+		set("X-Gateway-Scheduled-Provider-Name", c.Provider.GetName())
 		if c.Credential != nil {
-			h["X-Gateway-Scheduled-Credential-Id"] = []string{c.CredentialID()}
+			set("X-Gateway-Scheduled-Credential-Id", c.CredentialID())
 		}
 	}
-	h["X-Gateway-Cache-Affinity"] = []string{"bypass"}
-	h["X-Gateway-Decision-Id"] = []string{r.DecisionID}
+	set("X-Gateway-Cache-Affinity", "bypass")
+	set("X-Gateway-Decision-Id", r.DecisionID)
 	fallbackHead(h, res, hidden)
 }
 

@@ -23,8 +23,19 @@ type metrics struct {
 	first    metric.Float64Histogram
 	attempts metric.Int64Counter
 
-	requestSets *xsync.Map[requestLabels, metric.MeasurementOption]
-	attemptSets *xsync.Map[attemptLabels, metric.MeasurementOption]
+	requestSets *xsync.Map[requestLabels, *options]
+	attemptSets *xsync.Map[attemptLabels, *options]
+}
+
+// options are the attributes of a measurement, as the instruments take them.
+type options struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func optionsOf(kv ...attribute.KeyValue) *options {
+	set := metric.WithAttributeSet(attribute.NewSet(kv...))
+	return &options{add: []metric.AddOption{set}, record: []metric.RecordOption{set}}
 }
 
 type requestLabels struct{ protocol, operation, outcome string }
@@ -33,8 +44,8 @@ type attemptLabels struct{ provider, credential, stage, outcome string }
 
 func newMetrics(m metric.Meter, n *Node) (*metrics, error) {
 	out := &metrics{
-		requestSets: xsync.NewMap[requestLabels, metric.MeasurementOption](),
-		attemptSets: xsync.NewMap[attemptLabels, metric.MeasurementOption](),
+		requestSets: xsync.NewMap[requestLabels, *options](),
+		attemptSets: xsync.NewMap[attemptLabels, *options](),
 	}
 	var errs [5]error
 	seconds := metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -56,39 +67,39 @@ func newMetrics(m metric.Meter, n *Node) (*metrics, error) {
 }
 
 // request counts a request and its attempts.
-func (m *metrics) request(ctx context.Context, call *inbound.Call, res *attempt.Result, outcome string) {
+func (m *metrics) request(ctx context.Context, call *inbound.Call, res *attempt.Result, outcome string, took time.Duration) {
 	set := m.requestSet(requestLabels{string(call.Target.Protocol), call.Target.Op.String(), outcome})
-	m.requests.Add(ctx, 1, set)
-	m.duration.Record(ctx, time.Since(call.Start).Seconds(), set)
+	m.requests.Add(ctx, 1, set.add...)
+	m.duration.Record(ctx, took.Seconds(), set.record...)
 	for i := range res.Failed {
 		t := &res.Failed[i]
-		m.attempts.Add(ctx, 1, m.attemptSet(attemptLabels{t.Candidate.Provider.GetName(), t.Candidate.CredentialID(), t.Stage, t.Class.String()}))
+		m.attempts.Add(ctx, 1, m.attemptSet(attemptLabels{t.Candidate.Provider.GetName(), t.Candidate.CredentialID(), t.Stage, t.Class.String()}).add...)
 	}
 	if c := res.Winner; c != nil {
-		m.attempts.Add(ctx, 1, m.attemptSet(attemptLabels{c.Provider.GetName(), c.CredentialID(), res.Stage(), outcome}))
+		m.attempts.Add(ctx, 1, m.attemptSet(attemptLabels{c.Provider.GetName(), c.CredentialID(), res.Stage(), outcome}).add...)
 		if !res.Answer.FirstEventAt.IsZero() {
-			m.first.Record(ctx, res.Answer.FirstEventAt.Sub(call.Start).Seconds(), set)
+			m.first.Record(ctx, res.Answer.FirstEventAt.Sub(call.Start).Seconds(), set.record...)
 		}
 	}
 }
 
-func (m *metrics) requestSet(l requestLabels) metric.MeasurementOption {
-	o, _ := m.requestSets.LoadOrCompute(l, func() (metric.MeasurementOption, bool) {
-		return metric.WithAttributeSet(attribute.NewSet(
+func (m *metrics) requestSet(l requestLabels) *options {
+	o, _ := m.requestSets.LoadOrCompute(l, func() (*options, bool) {
+		return optionsOf(
 			attribute.String("protocol", l.protocol),
 			attribute.String("operation", l.operation),
-			attribute.String("outcome", l.outcome))), false
+			attribute.String("outcome", l.outcome)), false
 	})
 	return o
 }
 
-func (m *metrics) attemptSet(l attemptLabels) metric.MeasurementOption {
-	o, _ := m.attemptSets.LoadOrCompute(l, func() (metric.MeasurementOption, bool) {
-		return metric.WithAttributeSet(attribute.NewSet(
+func (m *metrics) attemptSet(l attemptLabels) *options {
+	o, _ := m.attemptSets.LoadOrCompute(l, func() (*options, bool) {
+		return optionsOf(
 			attribute.String("provider_name", l.provider),
 			attribute.String("credential_id", l.credential),
 			attribute.String("stage", l.stage),
-			attribute.String("outcome", l.outcome))), false
+			attribute.String("outcome", l.outcome)), false
 	})
 	return o
 }

@@ -23,29 +23,39 @@ type recorder struct {
 // Begin implements attempt.Recorder.
 func (r recorder) Begin(q *attempt.Request, c *plan.Candidate, n int) (attempt.Record, error) {
 	input := q.PromptTokens()
-	e := &ledgerv1.UsageEvent{
-		RequestId:          q.ID,
-		Attempt:            int32(n),
-		TenantId:           c.TenantID,
-		DecisionId:         q.DecisionID,
-		RouteId:            q.Route.GetId(),
-		ProviderId:         c.Provider.GetId(),
-		UpstreamId:         c.Upstream.GetId(),
-		CredentialId:       c.CredentialID(),
-		Region:             c.Upstream.GetRegion(),
-		ModelRequested:     q.Requested,
-		ModelRouted:        c.Model.GetModel(),
-		ModelServed:        c.UpstreamModel(),
-		Class:              q.Class,
-		Purpose:            ledgerv1.Purpose_PURPOSE_SERVE,
-		PolicyGeneration:   q.View.Policy.Generation,
-		IdentityGeneration: q.View.Identity.Generation,
-		Units:              &ledgerv1.Units{Input: input, Request: 1},
-		PriceBook:          q.Route.GetPriceBook(),
-		AcceptedAt:         timestamppb.New(q.Start),
-		Protocol:           string(q.Target.Protocol),
-		Stream:             q.Target.Stream,
-	}
+	// One allocation for all that is kept until the settlement.
+	b := new(struct {
+		record   record
+		event    ledgerv1.UsageEvent
+		units    ledgerv1.Units
+		charged  ledgerv1.Units
+		accepted timestamppb.Timestamp
+	})
+	b.units.Input, b.units.Request = input, 1
+	b.accepted.Seconds, b.accepted.Nanos = q.Start.Unix(), int32(q.Start.Nanosecond())
+	e := &b.event
+	e.RequestId = q.ID
+	e.Attempt = int32(n)
+	e.TenantId = c.TenantID
+	e.DecisionId = q.DecisionID
+	e.RouteId = q.Route.GetId()
+	e.ProviderId = c.Provider.GetId()
+	e.UpstreamId = c.Upstream.GetId()
+	e.CredentialId = c.CredentialID()
+	e.Region = c.Upstream.GetRegion()
+	e.ModelRequested = q.Requested
+	e.ModelRouted = c.Model.GetModel()
+	e.ModelServed = c.UpstreamModel()
+	e.Class = q.Class
+	e.Purpose = ledgerv1.Purpose_PURPOSE_SERVE
+	e.PolicyGeneration = q.View.Policy.Generation
+	e.IdentityGeneration = q.View.Identity.Generation
+	e.Units = &b.units
+	e.ChargedUnits = &b.charged // what the customer pays if the outcome stays unknown: nothing
+	e.PriceBook = q.Route.GetPriceBook()
+	e.AcceptedAt = &b.accepted
+	e.Protocol = string(q.Target.Protocol)
+	e.Stream = q.Target.Stream
 	if k := q.Principal.Key; k != nil {
 		e.ApiKeyId = k.ID
 	}
@@ -67,7 +77,8 @@ func (r recorder) Begin(q *attempt.Request, c *plan.Candidate, n int) (attempt.R
 	if err != nil {
 		return nil, &fault.Error{Class: fault.MeteringUnavailable, Err: err}
 	}
-	return &record{attempt: a, input: input}, nil
+	b.record = record{attempt: a, input: input}
+	return &b.record, nil
 }
 
 // labels are those of route, consumer and key that the tenant lets into the ledger;
@@ -99,6 +110,7 @@ func labels(q *attempt.Request) map[string]string {
 type record struct {
 	attempt *meter.Attempt
 	input   int64 // tokens of the prompt, estimated
+	settled bool  // and written; what is said afterwards is not looked at
 }
 
 // Progress implements attempt.Record. What it cannot write costs precision after a
@@ -115,8 +127,11 @@ func (r *record) Progress(o relay.Outcome) {
 // Settle implements attempt.Record. A settlement that the log refuses is kept and
 // written later by the meter itself.
 func (r *record) Settle(e attempt.End) {
+	if r.settled {
+		return
+	}
 	if !e.Sent {
-		_ = r.attempt.Release()
+		r.settled = r.attempt.Release() == nil
 		return
 	}
 	s := meter.Settlement{
@@ -134,7 +149,7 @@ func (r *record) Settle(e attempt.End) {
 	} else {
 		s.Count = meter.Count{Counted: &ledgerv1.Units{Input: r.input, Request: 1}}
 	}
-	_ = r.attempt.Settle(s)
+	r.settled = r.attempt.Settle(s) == nil
 }
 
 // count is what is known of an answer's usage.

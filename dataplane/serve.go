@@ -24,7 +24,8 @@ import (
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call, f := n.inbound.Accept(w, r, n.holder.Load())
 	defer call.Close()
-	ctx, log := n.begin(r.Context(), call)
+	n.metrics.running.Add(1)
+	ctx := r.Context()
 	res := &attempt.Result{Fault: f}
 	var who *auth.Principal
 	if f == nil {
@@ -34,7 +35,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		failHead(w.Header(), call, res)
 		call.Fail(res.Fault)
 	}
-	n.finish(ctx, log, call, who, res)
+	n.finish(ctx, call, who, res)
 }
 
 func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, *attempt.Result) {
@@ -88,6 +89,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Policy:     policy,
 		DecisionID: ident.New(ident.Decision),
 		Writer:     call.Writer,
+		Log:        n.log,
 	})
 	call.Committed = res.Winner != nil
 	return who, res

@@ -74,6 +74,7 @@ type Request struct {
 	DecisionID string
 
 	Writer http.ResponseWriter
+	Log    zerolog.Logger // of failed attempts
 }
 
 // imageTokens is what an image counts as in an estimate.
@@ -124,6 +125,7 @@ type Executor struct {
 	current   *snapshot.Holder
 	head      HeadFunc
 	budgets   retryBudgets
+	bases     bases
 }
 
 // HeadFunc sets the gateway's response headers just before the commit.
@@ -132,7 +134,7 @@ type HeadFunc func(h http.Header, r *Request, res *Result)
 // New returns an Executor. current gives the newest configuration, whose identity
 // side is looked at before every attempt.
 func New(s *schedule.Scheduler, c Client, rec Recorder, current *snapshot.Holder, head HeadFunc) *Executor {
-	return &Executor{scheduler: s, client: c, recorder: rec, current: current, head: head, budgets: newRetryBudgets()}
+	return &Executor{scheduler: s, client: c, recorder: rec, current: current, head: head, budgets: newRetryBudgets(), bases: newBases()}
 }
 
 // errDeadline is the cause with which a request's own deadline ends it.
@@ -150,15 +152,15 @@ func (e *Executor) Run(ctx context.Context, r *Request) *Result {
 	run := &run{
 		Executor: e,
 		r:        r,
-		res:      &Result{Hidden: r.Route.GetHideAccountHeaders(), DecisionID: r.DecisionID},
+		res:      Result{Hidden: r.Route.GetHideAccountHeaders(), DecisionID: r.DecisionID},
 		query:    query(r),
 	}
 	run.loop(ctx)
-	return run.res
+	return &run.res
 }
 
-func query(r *Request) *schedule.Query {
-	return &schedule.Query{
+func query(r *Request) schedule.Query {
+	return schedule.Query{
 		View:         r.View,
 		Groups:       r.Groups,
 		Protocol:     string(r.Target.Protocol),
@@ -173,8 +175,8 @@ func query(r *Request) *schedule.Query {
 type run struct {
 	*Executor
 	r     *Request
-	res   *Result
-	query *schedule.Query
+	res   Result
+	query schedule.Query
 
 	attempts  int
 	sameDone  bool // the one retry on the same candidate is spent
@@ -206,7 +208,8 @@ func (x *run) loop(ctx context.Context) {
 		}
 		x.lastFault, x.last = f, c
 		x.res.Failed = append(x.res.Failed, Tried{Candidate: c, Stage: stage, Class: f.Class, Status: f.UpstreamStatus})
-		zerolog.Ctx(ctx).Warn().
+		x.r.Log.Warn().
+			Str("request_id", x.r.ID).
 			Str("candidate", c.ID).
 			Str("stage", stage).
 			Stringer("class", f.Class).
@@ -242,7 +245,7 @@ func (x *run) choose() (*plan.Candidate, string, *fault.Error) {
 	if x.last != nil && x.skip[x.last.ID] == "" && x.alive(x.last, now) {
 		return x.last, stageSame, nil
 	}
-	sel := x.scheduler.Select(x.query, x.r.Candidates, x.skip, now)
+	sel := x.scheduler.Select(&x.query, x.r.Candidates, x.skip, now)
 	x.res.Trace = sel
 	if x.attempts == 0 {
 		x.single = sel.Usable() == 1

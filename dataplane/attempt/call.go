@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
@@ -22,6 +20,9 @@ import (
 
 // errHeaders is the cause with which the wait for an upstream's headers ends.
 var errHeaders = errors.New("the upstream sent no response headers in time")
+
+// errUnended is the fault of an attempt of which nobody said how it ended.
+var errUnended = fault.New(fault.Internal, "")
 
 // maxErrorBody bounds what is read of an upstream's error answer.
 const maxErrorBody = 64 << 10
@@ -45,7 +46,7 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate) *fault.Error {
 		return fault.As(err)
 	}
 	// Whatever happens below, the record ends exactly once.
-	end := End{Sent: true, Fault: fault.New(fault.Internal, "")}
+	end := End{Sent: true, Fault: errUnended}
 	defer func() { record.Settle(end) }()
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -160,19 +161,14 @@ func (x *run) commit(h http.Header, resp *http.Response, c *plan.Candidate) {
 	x.scheduler.Succeeded(c)
 	x.res.Winner = c
 	relay.CopyHeader(h, resp.Header)
-	x.head(h, x.r, x.res)
+	x.head(h, x.r, &x.res)
 }
 
 // call builds the upstream call of a candidate.
 func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
-	base, err := url.Parse(c.BaseURL)
-	if err != nil {
-		return nil, &fault.Error{Class: fault.Connect, Err: err}
-	}
 	path, query := x.r.Codec.UpstreamURL(x.r.Target, c.UpstreamModel())
-	u := &url.URL{Scheme: base.Scheme, Host: base.Host, RawQuery: query}
-	u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + path
-	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+	u, err := x.bases.join(c.BaseURL, path, query)
+	if err != nil {
 		return nil, &fault.Error{Class: fault.Connect, Err: err}
 	}
 	var key, bearer secret.Text

@@ -25,8 +25,20 @@ type Body struct {
 // do nothing.
 func (b *Body) Hold() (release func()) {
 	b.refs.Add(1)
-	var once sync.Once
-	return func() { once.Do(b.release) }
+	h := &hold{body: b}
+	return h.release
+}
+
+// hold is one hold of a Body.
+type hold struct {
+	body     *Body
+	released atomic.Bool
+}
+
+func (h *hold) release() {
+	if !h.released.Swap(true) {
+		h.body.release()
+	}
 }
 
 // release lets go of one hold. The first one is the handler's own.
@@ -55,6 +67,7 @@ func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Bo
 	// One byte more than announced, so that the end is seen without growing.
 	buf := b.get(int(size) + 1)
 	rc := http.NewResponseController(w)
+	until := time.Time{} // the deadline that is set
 	for {
 		if len(buf) == cap(buf) {
 			bigger := b.get(2 * cap(buf))
@@ -62,8 +75,11 @@ func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Bo
 			b.put(buf)
 			buf = bigger
 		}
-		// A server that cannot set deadlines is a test's; the bound then is the test's own.
-		_ = rc.SetReadDeadline(time.Now().Add(bodyIdle))
+		if now := time.Now(); until.Sub(now) < bodyIdle-bodyIdle/16 {
+			until = now.Add(bodyIdle)
+			// A server that cannot set deadlines is a test's; the bound then is the test's own.
+			_ = rc.SetReadDeadline(until)
+		}
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if int64(len(buf)) > limit {

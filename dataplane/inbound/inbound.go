@@ -56,7 +56,7 @@ type Call struct {
 	Start  time.Time
 	View   *snapshot.View
 	Target protocol.Target
-	Codec  protocol.Codec
+	Codec  protocol.Codec // nil before Identify
 	Body   *Body
 	Shape  *protocol.Shape
 
@@ -81,17 +81,16 @@ func (h *Handler) Accept(w http.ResponseWriter, r *http.Request, view *snapshot.
 		Writer:  w,
 		handler: h,
 	}
-	w.Header()["X-Gateway-Request-Id"] = []string{c.ID}
-	// Until the route is known the protocol is a guess, for the shape of an error.
-	guess, _ := protocol.Identify(r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header)
-	c.Codec = h.codecs[guess.Protocol]
+	values := [...]string{c.ID, ""}
+	w.Header()["X-Gateway-Request-Id"] = values[0:1:1]
 	if f := h.boundHeaders(r.Header); f != nil {
 		return c, f
 	}
 	if view == nil {
 		return c, fault.New(fault.ConfigUnavailable, "")
 	}
-	w.Header()["X-Gateway-Config-Generation"] = []string{strconv.FormatUint(view.Policy.Generation, 10)}
+	values[1] = strconv.FormatUint(view.Policy.Generation, 10)
+	w.Header()["X-Gateway-Config-Generation"] = values[1:2:2]
 	return c, nil
 }
 
@@ -158,6 +157,12 @@ func (c *Call) Close() {
 func (c *Call) Fail(f *fault.Error) {
 	if c.Committed || f.Class == fault.ClientCanceled || f.Class == fault.ClientClosed {
 		return
+	}
+	if c.Codec == nil {
+		// The route is not known, so the protocol is a guess, for the shape of the error.
+		r := c.Request
+		guess, _ := protocol.Identify(r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header)
+		c.Codec = c.handler.codecs[guess.Protocol]
 	}
 	answer := c.Codec.EncodeError(f, c.ID)
 	h := c.Writer.Header()

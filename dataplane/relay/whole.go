@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -25,7 +27,7 @@ type Whole struct {
 	limits Limits
 	cancel context.CancelCauseFunc
 	parts  bool   // the body grows while it is made: what comes is passed on at once
-	head   []byte // what was read before the commit
+	head   []byte // what was read before the commit; from heads, if it is of its size
 	full   bool   // head is all of it
 	read   protocol.Answer
 }
@@ -37,11 +39,11 @@ func OpenWhole(ctx context.Context, resp *http.Response, codec protocol.Codec, l
 	a := &Whole{resp: resp, codec: codec, limits: l, cancel: cancel, parts: parts}
 	watch := watchFor(l.Idle, cancel)
 	defer watch.stop()
-	size := int64(4 << 10)
-	if n := resp.ContentLength; n >= 0 {
-		size = min(n+1, lookAhead)
+	if n := resp.ContentLength; n >= headSize {
+		a.head = make([]byte, 0, min(n+1, lookAhead))
+	} else {
+		a.head = heads.Get().(*[headSize]byte)[:0]
 	}
-	a.head = make([]byte, 0, size)
 	for {
 		if len(a.head) == cap(a.head) {
 			if cap(a.head) >= lookAhead {
@@ -49,6 +51,7 @@ func OpenWhole(ctx context.Context, resp *http.Response, codec protocol.Codec, l
 			}
 			grown := make([]byte, len(a.head), min(4*cap(a.head), lookAhead))
 			copy(grown, a.head)
+			a.letGo()
 			a.head = grown
 		}
 		n, err := resp.Body.Read(a.head[len(a.head):cap(a.head)])
@@ -61,17 +64,32 @@ func OpenWhole(ctx context.Context, resp *http.Response, codec protocol.Codec, l
 			continue
 		case !errors.Is(err, io.EOF):
 			resp.Body.Close()
+			a.letGo()
 			return nil, brokenWhole(ctx, err)
 		}
 		resp.Body.Close()
 		a.full = true
-		answer, f := codec.ReadAnswer(bytes.NewReader(a.head))
+		answer, f := codec.ReadAnswer(bytes.NewBuffer(a.head))
 		if f != nil {
+			a.letGo()
 			return nil, f
 		}
 		a.read = answer
 		return a, nil
 	}
+}
+
+// headSize is the buffer that holds a small answer, and heads are kept ones.
+const headSize = 4 << 10
+
+var heads = sync.Pool{New: func() any { return new([headSize]byte) }}
+
+// letGo gives the head back to heads.
+func (a *Whole) letGo() {
+	if cap(a.head) == headSize {
+		heads.Put((*[headSize]byte)(a.head[:headSize]))
+	}
+	a.head = nil
 }
 
 func brokenWhole(ctx context.Context, err error) *fault.Error {
@@ -91,12 +109,14 @@ func (a *Whole) Forward(ctx context.Context, w http.ResponseWriter, h Hooks) Out
 	if a.full {
 		o := a.outcome(Completed, nil, started)
 		h.Settle(o)
-		w.WriteHeader(http.StatusOK)
-		n, err := w.Write(a.head)
-		o.Bytes = int64(n)
-		if err != nil {
-			return o // all of it was made and is paid for
+		if w.Header()["Content-Length"] == nil {
+			w.Header()["Content-Length"] = []string{strconv.Itoa(len(a.head))}
 		}
+		w.WriteHeader(http.StatusOK)
+		// If it fails, all of the answer was made all the same and is paid for.
+		n, _ := w.Write(a.head)
+		o.Bytes = int64(n)
+		a.letGo()
 		return o
 	}
 	defer a.resp.Body.Close()

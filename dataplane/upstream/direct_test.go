@@ -101,8 +101,11 @@ func TestBadHeaderIsNotSent(t *testing.T) {
 func TestEndedConnectionIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(net.Conn){
-		"closed by the upstream":   func(net.Conn) {},
-		"garbage after the answer": func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\n\r\n"); _, _ = c.Read(make([]byte, 1)) },
+		"closed by the upstream": func(net.Conn) {},
+		"garbage after the answer": func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\n\r\n")
+			_, _ = c.Read(make([]byte, 1))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
