@@ -202,15 +202,19 @@ func TestC33GrowthIsConfirmedAndBounded(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.owner()
-	groups := func(n int, from int) []proto.Message {
+	labels := map[string]string{} // a group with these has about 4 KiB
+	for i := range 32 {
+		labels[fmt.Sprintf("k%d", i)] = strings.Repeat("y", 120)
+	}
+	groups := func(from, to int) []proto.Message {
 		var out []proto.Message
-		for i := range n {
-			out = append(out, &configv1.Group{TenantId: "acme", Name: fmt.Sprintf("g%d", from+i), Labels: map[string]string{"a": strings.Repeat("x", 100)}})
+		for i := from; i < to; i++ {
+			out = append(out, &configv1.Group{TenantId: "acme", Name: fmt.Sprintf("g%d", i), Labels: labels})
 		}
 		return out
 	}
-	apply(t, c, &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: bundled(append(groups(100, 0), &configv1.Tenant{Name: "acme"})...)}})
-	grow := &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: bundled(groups(700, 100)...)}}
+	apply(t, c, &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: bundled(append(groups(0, 10), &configv1.Tenant{Name: "acme"})...)}})
+	grow := &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: bundled(groups(10, 40)...)}}
 	_, err := tryApply(t, c, grow)
 	if info := wantReason(t, err, connect.CodeFailedPrecondition, reasonConfirm); !cmp.Equal(info.GetConfirm(), []string{compile.ConfirmLargeChange}) {
 		t.Errorf("asks for %v", info.GetConfirm())
@@ -223,16 +227,8 @@ func TestC33GrowthIsConfirmedAndBounded(t *testing.T) {
 	grow.Change = &adminv1.ChangeContext{Confirm: []string{compile.ConfirmLargeChange}}
 	apply(t, c, grow)
 
-	// Beyond the limit nothing helps. One policy with very many long names is the
-	// quickest way there.
-	labels := map[string]string{}
-	for i := range 32 {
-		labels[fmt.Sprintf("k%d", i)] = strings.Repeat("y", 128)
-	}
-	var huge []proto.Message
-	for i := range 1200 {
-		huge = append(huge, &configv1.Group{TenantId: "acme", Name: fmt.Sprintf("h%d", i), Labels: labels})
-	}
+	// Beyond the limit nothing helps.
+	huge := groups(100, 1250)
 	_, err = tryApply(t, c, &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: bundled(huge...)}, Change: &adminv1.ChangeContext{Confirm: []string{compile.ConfirmLargeChange}}})
 	info := wantReason(t, err, connect.CodeResourceExhausted, reasonLimit)
 	if info.GetLimit() != "shard_bytes" || info.GetValue() <= info.GetMax() {
@@ -409,4 +405,19 @@ func TestKeysAreRotatedAndRevoked(t *testing.T) {
 	}
 	_, err = call(t.Context(), c, "ConsumerService", "RevokeAll", &adminv1.RevokeAllRequest{ConsumerId: "a", TenantId: "b"})
 	wantReason(t, err, connect.CodeInvalidArgument, reasonInvalid)
+}
+
+func TestAChangeOfWhatBelongsToAllIsFollowedIntoTenants(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.owner()
+	apply(t, c, &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: append(world(), bundled(&configv1.Tenant{Name: "other"})...)}})
+	id := f.byName(t)
+	res := must(call(t.Context(), c, "ProviderService", "UpdateProvider", &adminv1.UpdateProviderRequest{
+		Provider: &configv1.Provider{Id: id("Provider", "openai"), Etag: "1", Disabled: true}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"disabled"}},
+	}))(t).(*adminv1.UpdateProviderResponse)
+	impact := res.GetResult().GetImpact()
+	if len(impact) != 1 || impact[0].GetTenantId() != id("Tenant", "acme") || !cmp.Equal(impact[0].GetModelsLost(), []string{"best", "gpt-5"}) {
+		t.Errorf("impact %v, want what acme loses", impact)
+	}
 }

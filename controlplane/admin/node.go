@@ -58,6 +58,10 @@ func (s nodeService) GetNode(ctx context.Context, req *adminv1.GetNodeRequest) (
 
 // WatchNodes streams every node, and then each that changes.
 func (s nodeService) WatchNodes(ctx context.Context, _ *adminv1.WatchNodesRequest, stream adminv1connect.NodeServiceWatchNodesServerStream) error {
+	// A fleet without nodes sends nothing, and a client waits for headers.
+	if err := stream.SendHeaders(); err != nil {
+		return err
+	}
 	sent := map[string]*adminv1.Node{}
 	for {
 		changed := s.api.fleet.Changed()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	"github.com/aidy-gateway/aidy-gateway/shared/shard"
 )
 
 // StoredShard returns what a shard held before this transaction; nil if there was
@@ -23,6 +25,38 @@ func (tx *Tx) StoredShard(ctx context.Context, key string) ([]byte, error) {
 		return nil, fmt.Errorf("read shard %s: %w", key, tx.cat.classify(err, nil))
 	}
 	return raw, nil
+}
+
+// TenantShards returns the policy shards of at most limit tenants as they would be
+// after this transaction, and false if there are more tenants.
+func (tx *Tx) TenantShards(ctx context.Context, limit int) (map[string][]byte, bool, error) {
+	rows, err := tx.pg.Query(ctx, `SELECT s.key, b.bytes FROM config_shard s JOIN config_blob b USING (hash)
+		WHERE s.view = $1 AND s.key LIKE 'tenant/%' LIMIT $2`, int16(viewStable), limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("read the shards of tenants: %w", tx.cat.classify(err, nil))
+	}
+	found := map[string][]byte{}
+	var key string
+	var content []byte
+	if _, err := pgx.ForEachRow(rows, []any{&key, &content}, func() error {
+		found[key] = bytes.Clone(content)
+		return nil
+	}); err != nil {
+		return nil, false, fmt.Errorf("read the shards of tenants: %w", tx.cat.classify(err, nil))
+	}
+	for key, content := range tx.compiled {
+		switch n, err := shard.Parse(key); {
+		case err != nil || n.Kind != shard.KindTenant:
+		case content == nil:
+			delete(found, key)
+		default:
+			found[key] = content
+		}
+	}
+	if len(found) > limit {
+		return nil, false, nil
+	}
+	return found, true, nil
 }
 
 // CurrentDataKey returns the data key that seals the secrets of a tenant now; ok
