@@ -57,6 +57,7 @@ func play(role string) error {
 		}
 		go func() { _ = n.wal.Run(context.Background()) }()
 		h = n
+		TuneGC()
 	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	profile, err := startProfile(role)

@@ -1,0 +1,107 @@
+package dataplane
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	runtimemetrics "runtime/metrics"
+	"strconv"
+	"sync/atomic"
+)
+
+// LimitMemory sets the soft memory limit of the process to nine tenths of its
+// container's, unless GOMEMLIMIT is set, and returns the limit in bytes that is in
+// force; 0 if there is none. It reads the limit of cgroup v2 and v1.
+//
+// It is for the process to call, once, when it starts.
+func LimitMemory() int64 {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		if limit := containerLimit(os.ReadFile); limit > 0 {
+			debug.SetMemoryLimit(limit / 10 * 9)
+		}
+	}
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return limit
+	}
+	return 0
+}
+
+// noLimit is the size from which on cgroup v1 means that there is no limit.
+const noLimit = 1 << 60
+
+// containerLimit is the memory limit of the container in bytes; 0 if there is none.
+func containerLimit(read func(string) ([]byte, error)) int64 {
+	for _, file := range [...]string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		raw, err := read(file)
+		if err != nil {
+			continue
+		}
+		n, err := strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
+		if err == nil && n > 0 && n < noLimit {
+			return n
+		}
+	}
+	return 0
+}
+
+// Bounds of TuneGC: garbage may grow to slack bytes, or to maxPercent of what lives,
+// whichever is less, before it is collected.
+const (
+	gcSlack      = 24 << 20
+	gcMaxPercent = 400
+	gcMinPercent = 100 // the runtime's own default
+)
+
+// TuneGC lets a small heap grow further between two collections than the runtime
+// does by itself. A node at work has a few megabytes that live and makes garbage
+// quickly, so that it would collect many times a second. The more lives, the less is
+// given: a large heap is collected as by default, so the peak does not grow. It does
+// nothing if GOGC is set. It is for the process to call, once, when it starts.
+func TuneGC() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	t := new(gcTuner)
+	t.percent.Store(gcMinPercent)
+	t.adjust()
+	t.arm()
+}
+
+// gcTuner chooses the percentage anew after every collection.
+type gcTuner struct {
+	percent atomic.Int64
+}
+
+// arm leaves an object behind that the next collection finds dead.
+func (t *gcTuner) arm() {
+	sentinel := new([16]byte)
+	runtime.AddCleanup(sentinel, func(t *gcTuner) {
+		t.adjust()
+		t.arm()
+	}, t)
+}
+
+func (t *gcTuner) adjust() {
+	live := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	runtimemetrics.Read(live)
+	if live[0].Value.Kind() != runtimemetrics.KindUint64 {
+		return
+	}
+	want, have := gcPercent(live[0].Value.Uint64()), t.percent.Load()
+	// Setting it stops the world for a moment, so small steps are not taken.
+	if d := want - have; d < have/10 && d > -have/10 {
+		return
+	}
+	t.percent.Store(want)
+	debug.SetGCPercent(int(want))
+}
+
+// gcPercent is the GOGC for a heap of which so many bytes live.
+func gcPercent(live uint64) int64 {
+	if live == 0 {
+		return gcMaxPercent
+	}
+	return int64(min(max(gcSlack*100/live, gcMinPercent), gcMaxPercent))
+}
