@@ -243,9 +243,7 @@ const fleetInterval = 2 * time.Second
 // another replica.
 func (h *Hub) watchFleet(ctx context.Context) error {
 	for {
-		if err := h.readFleet(ctx); err != nil && ctx.Err() == nil {
-			h.log.Debug().Err(err).Msg("nodes could not be read")
-		}
+		h.lookAround(ctx)
 		if err := sleep(ctx, fleetInterval); err != nil {
 			return err
 		}

@@ -127,6 +127,10 @@ const waitBurst = 5 * time.Millisecond
 // counts as one that refused it. A quorum of 0 or less does not wait.
 func (h *Hub) WaitApplied(ctx context.Context, generation uint64, quorumPercent int) Applied {
 	h.Poke(generation)
+	if quorumPercent > 0 {
+		// A node that came to another replica a moment ago counts too.
+		h.lookAround(ctx)
+	}
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
 	for {
@@ -147,10 +151,15 @@ func (h *Hub) WaitApplied(ctx context.Context, generation uint64, quorumPercent 
 				return a
 			}
 		case <-tick.C:
-			if err := h.readFleet(ctx); err != nil && ctx.Err() == nil {
-				h.log.Debug().Err(err).Msg("nodes could not be read")
-			}
+			h.lookAround(ctx)
 		}
+	}
+}
+
+// lookAround reads what other replicas were told, if it can be read.
+func (h *Hub) lookAround(ctx context.Context) {
+	if err := h.readFleet(ctx); err != nil && ctx.Err() == nil {
+		h.log.Debug().Err(err).Msg("nodes could not be read")
 	}
 }
 
