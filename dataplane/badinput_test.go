@@ -159,7 +159,7 @@ func TestBodyOverTheLimitIsRefusedUnread(t *testing.T) {
 			if err := shape(wires()[0], got); err != nil {
 				t.Error(err)
 			}
-			if sent > 40<<20 {
+			if sent > 80<<20 {
 				t.Errorf("%d bytes of the body were taken", sent)
 			}
 		})

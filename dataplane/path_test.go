@@ -401,3 +401,29 @@ func TestClientThatLeavesIsSeenUpstreamAndMetered(t *testing.T) {
 		})
 	}
 }
+
+func TestCompatibleServerWithoutADoneMarkerEndsWithItsBody(t *testing.T) {
+	t.Parallel()
+	stream := "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n" +
+		"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"x\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("configured %v", known), func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t, func(ts *syncv1.TenantShard) {
+				ts.Providers[0].Capabilities[0].Compat = &configv1.Compat{NoDoneMarker: known}
+			})
+			g.provider.Script(fakeprovider.Match{}, fakeprovider.Step{Raw: []byte(stream), RawType: "text/event-stream"})
+			_, body := g.call(t, wires()[0], "m", true)
+			want := ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_COMPLETED
+			if !known {
+				want = ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_BROKEN
+			}
+			if got := g.settled(t, 1)[0].GetOutcome(); got != want {
+				t.Errorf("outcome %v, want %v", got, want)
+			}
+			if known && body != stream {
+				t.Errorf("body %q, want what the server sent", body)
+			}
+		})
+	}
+}

@@ -18,6 +18,9 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/upstream"
 )
 
+// noSecret tells a caller that the gateway, not the provider, is what went wrong.
+const noSecret = "The gateway cannot read its credential for the provider on this node. Tell whoever runs the gateway; their log says what is missing."
+
 // errHeaders is the cause with which the wait for an upstream's headers ends.
 var errHeaders = errors.New("the upstream sent no response headers in time")
 
@@ -133,8 +136,7 @@ func (x *run) relay(ctx context.Context, cancel context.CancelCauseFunc, resp *h
 		x.res.Answer = whole.Forward(ctx, w, hooks)
 		return nil
 	}
-	late := x.r.Target.Protocol == protocol.Gemini
-	s, f := relay.Open(ctx, resp, x.r.Codec.NewStream(x.r.Shape.IncludeUsage), limits, late, cancel)
+	s, f := relay.Open(ctx, resp, x.r.Codec.NewStream(x.r.Shape.IncludeUsage), limits, endMark(x.r.Target.Protocol, c), cancel)
 	if f != nil {
 		return x.orClient(ctx, f)
 	}
@@ -177,10 +179,10 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 	} else if c.Credential != nil {
 		s := x.current.Load().Secret(c.TenantID, c.Credential.GetId())
 		if s == nil {
-			return nil, fault.New(fault.Auth, "")
+			return nil, fault.New(fault.Auth, noSecret)
 		}
 		if key, err = s.Open(); err != nil {
-			return nil, &fault.Error{Class: fault.Auth, Err: err}
+			return nil, &fault.Error{Class: fault.Auth, Public: noSecret, Err: err}
 		}
 	}
 	egress, err := x.egress(c)
@@ -196,6 +198,17 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 		BodyDone: x.r.HoldBody(),
 		Egress:   egress,
 	}, nil
+}
+
+// endMark is how streams of the candidate tell their end.
+func endMark(p protocol.Name, c *plan.Candidate) relay.EndMark {
+	switch {
+	case p == protocol.Gemini:
+		return relay.LateMark
+	case c.Capability.GetCompat().GetNoDoneMarker() || c.Upstream.GetCompat().GetNoDoneMarker():
+		return relay.BodyMark
+	}
+	return relay.OwnMark
 }
 
 func noStreamOptions(c *plan.Candidate) bool {

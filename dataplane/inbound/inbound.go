@@ -4,6 +4,7 @@
 package inbound
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -67,6 +68,7 @@ type Call struct {
 	Committed bool
 
 	handler *Handler
+	unread  bool // the client may still be sending its body
 }
 
 // Accept begins a request: it gets its id, and its headers are bounded. view may be
@@ -127,8 +129,10 @@ func (c *Call) ReadBody(limit int64) *fault.Error {
 	}
 	body, f := c.handler.buffers.read(c.Writer, c.Request, min(limit, MaxBodyLimit))
 	if f != nil {
-		// What is left of the body is not worth reading.
+		// What is left of the body is not worth reading, and what would follow it on
+		// the connection cannot be found without.
 		c.Writer.Header().Set("Connection", "close")
+		c.unread = true
 		return f
 	}
 	c.Body = body
@@ -170,6 +174,25 @@ func (c *Call) Fail(f *fault.Error) {
 		h[name] = values
 	}
 	c.write(answer.Status, answer.Body)
+	if c.unread {
+		c.linger()
+	}
+}
+
+// Bounds of linger.
+const (
+	lingerTime  = 5 * time.Second
+	lingerBytes = 32 << 20
+)
+
+// linger takes what the client is still sending, for a while. A connection that is
+// closed while bytes come in is reset, and the reset may overtake the answer.
+func (c *Call) linger() {
+	rc := http.NewResponseController(c.Writer)
+	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.Request.Body, lingerBytes)) // whatever comes is of no interest
 }
 
 // Answer writes a whole answer that the gateway made itself.

@@ -73,13 +73,23 @@ const chunkSize = 4 << 10
 
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
+// EndMark says how a stream tells its end.
+type EndMark uint8
+
+// The marks.
+const (
+	OwnMark  EndMark = iota // by an event of its own, after which nothing counts
+	LateMark                // by a part of an event, after which usage may follow (Gemini)
+	BodyMark                // by the end of the body after a reason to stop (servers that send no [DONE])
+)
+
 // Stream is a streamed answer of a provider.
 type Stream struct {
 	resp    *http.Response
 	decoder protocol.StreamDecoder
 	limits  Limits
 	cancel  context.CancelCauseFunc // ends the upstream call
-	late    bool                    // usage may follow the end: the end is held until the body is over
+	mark    EndMark
 
 	parser  sse.Parser
 	buf     *[chunkSize]byte
@@ -97,15 +107,15 @@ type Stream struct {
 // returns nothing has been committed to: it fails, with the class of what happened,
 // if the stream ends, breaks, or reports an error before any content, or if
 // nothing comes in time. cancel must end the upstream call. A Stream that was
-// opened must be forwarded. late says that the protocol has no marker for the end, so
-// that more may follow what looks like it.
-func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l Limits, late bool, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
+// opened must be forwarded. mark says how its end
+// is told.
+func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
 	s := &Stream{
 		resp:    resp,
 		decoder: d,
 		limits:  l,
 		cancel:  cancel,
-		late:    late,
+		mark:    mark,
 		buf:     chunks.Get().(*[chunkSize]byte),
 	}
 	s.startWatch(l.FirstEvent, errFirstEvent)
@@ -162,7 +172,7 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 		}
 		s.held = append(s.held, frame.Raw...)
 	}
-	s.ended = s.decoder.Terminated()
+	s.ended = s.decoder.Terminated() || s.mark == BodyMark && errors.Is(err, io.EOF) && s.decoder.Stop().Native != ""
 	if perr := s.parser.Err(); perr != nil && s.readErr == nil {
 		s.readErr = perr
 	}
@@ -205,7 +215,7 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 	}
 	for {
 		over := s.readErr != nil
-		if s.ended && (over || !s.late) {
+		if s.ended && (over || s.mark == OwnMark) {
 			settle(s.outcome(Completed, nil))
 		}
 		if over && !s.ended {
