@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect/v2"
 	"connectrpc.com/connect/v2/connectinprocess"
@@ -80,7 +81,7 @@ func setup(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := store.New(f.pool, NewCompiler(), judge, store.Config{}, log)
+	st, err := store.New(f.pool, NewCompiler(), judge, store.Config{PreviewTimeout: time.Minute}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
