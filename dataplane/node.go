@@ -162,6 +162,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, ops.Close())
 	}
+	n.log.Info().Stringer("inference_addr", inference.Addr()).Stringer("ops_addr", ops.Addr()).Msg("node listens")
 	parts := []lifecycle.Part{
 		n.httpPart("operations listener", n.opsServer(), ops),
 		{Name: "usage log", Run: n.wal.Run},
