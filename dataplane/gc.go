@@ -1,50 +1,12 @@
 package dataplane
 
 import (
-	"bytes"
-	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	runtimemetrics "runtime/metrics"
-	"strconv"
 	"sync/atomic"
 )
-
-// LimitMemory sets the soft memory limit of the process to nine tenths of its
-// container's, unless GOMEMLIMIT is set, and returns the limit in bytes that is in
-// force; 0 if there is none. It reads the limit of cgroup v2 and v1.
-//
-// It is for the process to call, once, when it starts.
-func LimitMemory() int64 {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		if limit := containerLimit(os.ReadFile); limit > 0 {
-			debug.SetMemoryLimit(limit / 10 * 9)
-		}
-	}
-	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		return limit
-	}
-	return 0
-}
-
-// noLimit is the size from which on cgroup v1 means that there is no limit.
-const noLimit = 1 << 60
-
-// containerLimit is the memory limit of the container in bytes; 0 if there is none.
-func containerLimit(read func(string) ([]byte, error)) int64 {
-	for _, file := range [...]string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		raw, err := read(file)
-		if err != nil {
-			continue
-		}
-		n, err := strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
-		if err == nil && n > 0 && n < noLimit {
-			return n
-		}
-	}
-	return 0
-}
 
 // Bounds of TuneGC: garbage may grow to slack bytes, or to maxPercent of what lives,
 // whichever is less, before it is collected.
