@@ -126,8 +126,10 @@ func TestErrorsOfTheAPISayWhatAndWhereAndWhatNext(t *testing.T) {
 			"  Upstream local: weight: at most 10000 (int32.lte)\n",
 			"  Route main: path_prefix: begin it with /\n",
 		}},
-		{"referrers", failure(connect.CodeFailedPrecondition, "it is in use", &adminv1.ErrorInfo{Referrers: []string{"upstream/main/upr_1"}}),
-			[]string{"still named by upstream/main/upr_1"}},
+		{
+			"referrers", failure(connect.CodeFailedPrecondition, "it is in use", &adminv1.ErrorInfo{Referrers: []string{"upstream/main/upr_1"}}),
+			[]string{"still named by upstream/main/upr_1"},
+		},
 		{"confirm", failure(connect.CodeFailedPrecondition, "dangerous", &adminv1.ErrorInfo{Confirm: []string{"MASS_DELETE"}}), []string{"--confirm MASS_DELETE"}},
 		{"permission", failure(connect.CodePermissionDenied, "not allowed", &adminv1.ErrorInfo{Permission: "resources.write"}), []string{"missing permission: resources.write"}},
 		{"limit", failure(connect.CodeResourceExhausted, "too large", &adminv1.ErrorInfo{Limit: "shard_bytes", Value: 9, Max: 4}), []string{"limit shard_bytes: 9, at most 4"}},

@@ -125,8 +125,11 @@ func auth(m proto.Message) string {
 		field protoreflect.Name
 		word  string
 	}{
-		{"disable_auth", "none"}, {"passthrough_auth_token", "passthrough"}, {"legacy_bearer_auth_tokens", "legacy"},
-		{"consumer_api_keys", "keys"}, {"jwt_issuers", "jwt"},
+		{"disable_auth", "none"},
+		{"passthrough_auth_token", "passthrough"},
+		{"legacy_bearer_auth_tokens", "legacy"},
+		{"consumer_api_keys", "keys"},
+		{"jwt_issuers", "jwt"},
 	} {
 		if fd := r.Descriptor().Fields().ByName(link.field); fd != nil && r.Has(fd) {
 			out = append(out, link.word)
