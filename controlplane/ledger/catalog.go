@@ -48,8 +48,9 @@ type Catalog struct {
 	told    atomic.Uint64              // newest generation Notify was told of
 	wake    chan struct{}
 
-	mu       sync.Mutex // one read at a time; guards lastRead
+	mu       sync.Mutex // one read at a time; guards what follows
 	lastRead time.Time
+	missed   time.Time // of the last read that did not bring a generation it was made for
 }
 
 // NewCatalog returns a catalogue that has read nothing. It starts no goroutine.
@@ -159,6 +160,29 @@ func (c *Catalog) index(ctx context.Context) (*priceIndex, error) {
 		return nil, err
 	}
 	return c.current.Load(), nil
+}
+
+// indexAt returns prices that are at least as new as the configuration a node ran
+// under: a price that was published before a request was served must price it, also
+// where another replica published it a moment ago.
+func (c *Catalog) indexAt(ctx context.Context, generation uint64) (*priceIndex, error) {
+	x, err := c.index(ctx)
+	if err != nil || x.generation >= generation {
+		return x, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// A node that states a generation of the future must not make a read of each event.
+	if x = c.current.Load(); x.generation >= generation || time.Since(c.missed) < c.cfg.Retry {
+		return x, nil
+	}
+	if err := c.read(ctx); err != nil {
+		return nil, err
+	}
+	if x = c.current.Load(); x.generation < generation {
+		c.missed = time.Now()
+	}
+	return x, nil
 }
 
 // indexWith returns prices that hold the version if any can: a node may pin a

@@ -298,6 +298,8 @@ type query struct {
 	names  []string
 	scope  scope
 	at     time.Time
+
+	generation uint64 // of the configuration that the request ran under
 }
 
 // find returns the version that prices q, or nil. The tenant's own list goes

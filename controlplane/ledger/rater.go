@@ -100,12 +100,14 @@ func (r *Rater) rate(ctx context.Context, ev *ledgerv1.UsageEvent, owed, charged
 	var out Rating
 	out.Cost, err = r.charge(ctx, ev.GetCostVersion(), owed, money.One, query{
 		side: CostSide, tenant: ev.GetTenantId(), names: costNames(ev.GetModelServed(), ev.GetModelRouted()), scope: asked, at: at,
+		generation: ev.GetPolicyGeneration(),
 	})
 	if err != nil {
 		return Rating{}, err
 	}
 	out.Price, err = r.charge(ctx, ev.GetPriceVersion(), charged, factor, query{
 		side: PriceSide, tenant: ev.GetTenantId(), book: ev.GetPriceBook(), names: []string{ev.GetModelRequested()}, scope: asked, at: at,
+		generation: ev.GetPolicyGeneration(),
 	})
 	if err != nil {
 		return Rating{}, err
@@ -145,7 +147,7 @@ func (r *Rater) charge(ctx context.Context, pinned string, units money.Units, fa
 
 func (r *Rater) version(ctx context.Context, pinned string, q query) (*version, Reason, error) {
 	if pinned == "" {
-		x, err := r.catalog.index(ctx)
+		x, err := r.catalog.indexAt(ctx, q.generation)
 		if err != nil {
 			return nil, Priced, err
 		}

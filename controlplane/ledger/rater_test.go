@@ -345,6 +345,42 @@ func TestCatalogReadsAgainWhenToldAndKeepsOldPricesWhenItCannot(t *testing.T) {
 	})
 }
 
+func TestPricePublishedBeforeTheRequestPricesItWhoeverPublishedIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := &fixedPrices{set: &PriceSet{Generation: 1}}
+		c, err := NewCatalog(source, CatalogConfig{}, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		set := everydaySet() // published at another replica, and no notice came
+		set.Generation = 2
+		source.put(set)
+		under := func(generation uint64) *ledgerv1.UsageEvent {
+			return event(day(1), func(ev *ledgerv1.UsageEvent) { ev.PolicyGeneration = generation })
+		}
+		if got, err := NewRater(c).Rate(t.Context(), under(1)); err != nil || got.Cost.Unpriced != NoVersion {
+			t.Errorf("under generation 1 rated as %+v, %v; want no version", got.Cost, err)
+		}
+		if got, err := NewRater(c).Rate(t.Context(), under(2)); err != nil || got.Cost.Unpriced != Priced || got.Price.Unpriced != Priced {
+			t.Errorf("under generation 2 rated as %+v, %v; want priced", got, err)
+		}
+		// Generations that are nowhere do not become a flood of reads.
+		reads := source.count()
+		for i := range uint64(100) {
+			if _, err := NewRater(c).Rate(t.Context(), under(1000+i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := source.count() - reads; n != 1 {
+			t.Errorf("%d reads for 100 events of a generation that is nowhere, want 1", n)
+		}
+	})
+}
+
 func TestPinnedVersionThatIsNewIsReadAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
