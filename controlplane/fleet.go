@@ -15,8 +15,12 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/controlplane/store"
 )
 
-// hubStore lets the hub read what the store keeps.
-type hubStore struct{ *store.Store }
+// hubStore lets the hub read what the store keeps, and tells the price catalogue of
+// every generation that the hub hears of: other replicas publish prices too.
+type hubStore struct {
+	*store.Store
+	prices *ledger.Catalog
+}
 
 var _ distribute.Store = hubStore{}
 
@@ -72,7 +76,10 @@ func (s hubStore) Blobs(ctx context.Context, hashes []shard.Hash) (map[shard.Has
 
 // Listen implements distribute.Store.
 func (s hubStore) Listen(ctx context.Context, fn func(distribute.Head)) error {
-	return s.Store.Listen(ctx, func(h store.Head) { fn(headOf(h)) })
+	return s.Store.Listen(ctx, func(h store.Head) {
+		s.prices.Notify(h.Generation)
+		fn(headOf(h))
+	})
 }
 
 // hubNodes lets the hub keep nodes in the store.
@@ -177,6 +184,30 @@ type prices struct{ store *store.Store }
 
 var _ ledger.Prices = prices{}
 
+// aliasesOf are the other names of public models, which customers pay as the model
+// itself unless they have a price of their own. A name that stands for different
+// models at different upstreams of a tenant stands for none here: which one was meant
+// is not guessed.
+func aliasesOf(rows []*configv1.UpstreamModel) []ledger.ModelAlias {
+	type name struct{ tenant, alias string }
+	models := map[name]string{}
+	for _, m := range rows {
+		n := name{m.GetTenantId(), m.GetModel()}
+		if other, found := models[n]; found && other != m.GetAliasOf() {
+			models[n] = ""
+			continue
+		}
+		models[n] = m.GetAliasOf()
+	}
+	out := make([]ledger.ModelAlias, 0, len(models))
+	for n, model := range models {
+		if model != "" {
+			out = append(out, ledger.ModelAlias{Side: ledger.PriceSide, TenantID: n.tenant, Alias: n.alias, Model: model})
+		}
+	}
+	return out
+}
+
 // LoadPrices implements ledger.Prices.
 func (p prices) LoadPrices(ctx context.Context) (*ledger.PriceSet, error) {
 	set := &ledger.PriceSet{}
@@ -189,6 +220,11 @@ func (p prices) LoadPrices(ctx context.Context) (*ledger.PriceSet, error) {
 		if set.Prices, err = store.All[*configv1.PriceBookEntry](ctx, tx, published); err != nil {
 			return err
 		}
+		aliases, err := store.All[*configv1.UpstreamModel](ctx, tx, store.Filter{Stated: []string{"alias_of"}})
+		if err != nil {
+			return err
+		}
+		set.Aliases = aliasesOf(aliases)
 		set.Generation = tx.Head().Generation
 		return nil
 	})

@@ -136,6 +136,8 @@ type Filter struct {
 	Disabled *bool
 	// Equal keeps rows whose scalar columns have these values, by field name.
 	Equal map[string]any
+	// Stated keeps rows whose text columns of these names are not empty.
+	Stated []string
 }
 
 // Page is one answer of List.
@@ -291,6 +293,12 @@ func (k *kind) where(f Filter) (where []string, args []any, err error) {
 			return nil, nil, &InvalidError{Kind: k.name, Field: name, Reason: "no such column"}
 		}
 		where = append(where, quote(name)+" = "+arg(f.Equal[name]))
+	}
+	for _, name := range f.Stated {
+		if !has(name) {
+			return nil, nil, &InvalidError{Kind: k.name, Field: name, Reason: "no such column"}
+		}
+		where = append(where, "coalesce("+quote(name)+", '') <> ''")
 	}
 	return where, args, nil
 }

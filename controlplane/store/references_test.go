@@ -205,6 +205,8 @@ func TestListPagesInOrderAndFilters(t *testing.T) {
 		"labels":          {Filter{Labels: map[string]string{"even": "y", "x": "1"}}, 13},
 		"disabled":        {Filter{Disabled: &disabled}, 13},
 		"equal":           {Filter{Equal: map[string]any{"suspended": true}}, 0},
+		"stated":          {Filter{Stated: []string{"name"}}, 26},
+		"stated nowhere":  {Filter{Stated: []string{"policy_id"}}, 0},
 	} {
 		if got, _ := read(tc.f, 0); len(got) != tc.want {
 			t.Errorf("%s: %d rows, want %d", name, len(got), tc.want)
