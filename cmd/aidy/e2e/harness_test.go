@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait. It catches a hang; what has to be quick says so itself.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // inForce is the promise that a change is in force on every node within a second, ten
 // times wider, as a machine under load needs.
@@ -42,17 +42,24 @@ type fleet struct {
 // configuration, which is empty.
 func newFleet(t *testing.T, planes, nodes int) *fleet {
 	t.Helper()
-	f := &fleet{database: pg.URL(t), provider: newProvider(t)}
-	for i := range planes {
-		f.planes = append(f.planes, f.startPlane(t, fmt.Sprintf("plane-%d", i+1), planeOptions{}))
-	}
-	f.admin = f.planes[0].client(t)
+	f := newPlanes(t, pg.URL(t), planes, planeOptions{})
 	for i := range nodes {
 		f.nodes = append(f.nodes, f.spec(t, fmt.Sprintf("node-%d", i+1)).start(t))
 	}
 	for _, n := range f.nodes {
-		n.waitStatus(t, "current", func(s nodeStatus) bool { return s.Configuration.State == "CURRENT" })
+		n.waitCurrent(t)
 	}
+	return f
+}
+
+// newPlanes starts the control planes of a fleet that has no node yet.
+func newPlanes(t *testing.T, database string, planes int, o planeOptions) *fleet {
+	t.Helper()
+	f := &fleet{database: database, provider: newProvider(t)}
+	for i := range planes {
+		f.planes = append(f.planes, f.startPlane(t, fmt.Sprintf("plane-%d", i+1), o))
+	}
+	f.admin = f.planes[0].client(t)
 	return f
 }
 

@@ -69,4 +69,3 @@ func rowText(rows []*adminv1.LedgerEntry) string {
 	}
 	return b.String()
 }
-

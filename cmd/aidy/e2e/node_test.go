@@ -62,7 +62,7 @@ func (s nodeSpec) config() dataplane.Config {
 	var c dataplane.Config
 	c.Name, c.DataDir, c.Version = s.Name, s.Dir, "v0.0.0-e2e"
 	c.MaxBody, c.MaxHeaderBytes = 16<<20, 64<<10
-	c.Drain, c.ShipDrain = 5*time.Second, 5*time.Second
+	c.Drain, c.ShipDrain = 10*time.Second, time.Second
 	c.ControlPlane.Endpoints = s.Endpoints
 	c.ControlPlane.NodeID, c.ControlPlane.Insecure = s.ID, s.ID != ""
 	if s.JoinToken != "" {
@@ -256,4 +256,18 @@ func (n *node) waitStatus(t *testing.T, what string, ok func(nodeStatus) bool) {
 func (n *node) waitReady(t *testing.T) {
 	t.Helper()
 	n.waitStatus(t, "ready", func(s nodeStatus) bool { return s.Ready })
+}
+
+// waitCurrent waits until the node runs what a control plane names.
+func (n *node) waitCurrent(t *testing.T) {
+	t.Helper()
+	n.waitStatus(t, "current", func(s nodeStatus) bool { return s.Configuration.State == "CURRENT" })
+}
+
+// waitShipped waits until all that the node metered is in the ledger.
+func (n *node) waitShipped(t *testing.T) {
+	t.Helper()
+	n.waitStatus(t, "usage shipped", func(s nodeStatus) bool {
+		return s.OpenAttempts == 0 && s.UsageLog.Acknowledged == s.UsageLog.Last
+	})
 }

@@ -60,8 +60,7 @@ func (w *world) base(n *node) string { return n.url + "/" + w.name }
 func (f *fleet) newWorld(t *testing.T, name string, accounts []account, more ...*adminv1.BundleResource) *world {
 	t.Helper()
 	w := &world{f: f, name: name}
-	resources := append(w.resources(accounts), more...)
-	f.apply(t, resources...)
+	f.apply(t, append(w.resources(accounts), more...)...)
 
 	ctx := t.Context()
 	tenant, err := f.admin.tenants.GetTenant(ctx, &adminv1.GetTenantRequest{Id: name})
@@ -260,3 +259,8 @@ func named(words ...any) string {
 		return '-'
 	}, s)
 }
+
+// anySDK and anyQuestion are for tests that are not about what is asked.
+func anySDK() vendorsdk.SDK { return vendorsdk.All()[0] }
+
+func anyQuestion() vendorsdk.Question { return vendorsdk.Question{} }
