@@ -95,7 +95,7 @@ func TestExitCodesTellUsageFromFailure(t *testing.T) {
 		{"nodes join-token --ttl 48h", ExitUsage, "--ttl"},
 		{"migrate up", ExitUsage, "AIDY_DATABASE_URL"},
 		{"create tenant", ExitUsage, "give the fields of the tenant"},
-		{"create tenant nmae=x", ExitUsage, "did you mean name?"},
+		{"create tenant nam=x", ExitUsage, "did you mean name?"},
 		{"apply -f /does/not/exist", ExitError, "no such file"},
 		{"--dir /does/not/exist get tenants", ExitError, "start one with `aidy dev`"},
 		{"--admin-url ftp://x --token y get tenants", ExitUsage, "--admin-url"},
@@ -198,7 +198,7 @@ func TestABundleIsAppliedAsItStands(t *testing.T) {
 	}
 	f.aidy(t, in, "apply", "-f", "-", "--dry-run").want(t, ExitOK, []string{"nothing was stored"}, nil)
 	f.aidy(t, in, "apply", "-f", "-", "--validate-only", "-o", "json").want(t, ExitOK, []string{`"validated_only": true`}, nil)
-	f.aidy(t, "resources: [{tenant: {nmae: x}}]", "apply", "-f", "-").want(t, ExitError, nil, []string{"standard input:1: resources[0].tenant.nmae", "did you mean name?"})
+	f.aidy(t, "resources: [{tenant: {nam: x}}]", "apply", "-f", "-").want(t, ExitError, nil, []string{"standard input:1: resources[0].tenant.nam", "did you mean name?"})
 	f.aidy(t, "resources: [{tenant: {name: x}}]", "apply", "-f", "-", "--prune").want(t, ExitUsage, nil, []string{"owner"})
 	f.aidy(t, "", "apply", "-f", "-").want(t, ExitError, nil, []string{"names no resource"})
 }

@@ -43,7 +43,7 @@ func (c *createCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.changeFlags.context()
+	change, err := c.context()
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (c *deleteCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	change, err := c.changeFlags.context()
+	change, err := c.context()
 	if err != nil {
 		return err
 	}

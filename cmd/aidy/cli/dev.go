@@ -43,10 +43,10 @@ Examples:
 }
 
 func (c *devCommand) Run(ctx context.Context, a *app) error {
-	if a.Env.Dev == nil {
+	if a.Dev == nil {
 		return errors.New("this program was built without dev")
 	}
-	return a.Env.Dev(ctx, DevOptions{
+	return a.Dev(ctx, DevOptions{
 		Dir: a.globals.Dir, InferenceAddr: c.InferenceAddr, AdminAddr: c.AdminAddr, SyncAddr: c.SyncAddr, OpsAddr: c.OpsAddr,
 		DatabaseURL: c.DatabaseURL, Reset: c.Reset, LogLevel: c.LogLevel,
 	}, a.Stdout, a.Stderr)

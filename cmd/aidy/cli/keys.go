@@ -44,7 +44,7 @@ type keyFlags struct {
 
 // find looks for the key.
 func (f *keyFlags) find(ctx context.Context, a *app) (*admin, *configv1.ConsumerAPIKey, *adminv1.ChangeContext, error) {
-	change, err := f.changeFlags.context()
+	change, err := f.context()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -99,7 +99,7 @@ Examples:
 }
 
 func (c *keysCreate) Run(ctx context.Context, a *app) error {
-	change, err := c.changeFlags.context()
+	change, err := c.context()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,8 +121,14 @@ func (d *product) moveProvider(ctx context.Context, s *setup) error {
 	return nil
 }
 
+// gatewayKey begins the keys that the gateway itself makes.
+const gatewayKey = "sk-aidy-"
+
 // vendors configures the real providers whose keys the environment holds. A provider
-// that has that key already is left as it is.
+// that has that key already is left as it is, and one that people configured
+// themselves stays theirs: neither keeps the rest from starting. A key of a gateway
+// stands in such a variable where a shell is set up for SDKs that call it, and is
+// never shown to a vendor.
 func (d *product) vendors(ctx context.Context, s *setup) error {
 	if d.options.Getenv == nil {
 		return nil
@@ -135,6 +142,10 @@ func (d *product) vendors(ctx context.Context, s *setup) error {
 		if key == "" {
 			continue
 		}
+		if strings.HasPrefix(key, gatewayKey) {
+			fmt.Fprintf(d.stderr, "%s holds a key of a gateway, not of %s: it is not used\n", v.Env, v.Name)
+			continue
+		}
 		known, err := s.hasSecret(ctx, tenant, v.Name, key)
 		if err != nil {
 			return err
@@ -146,12 +157,21 @@ func (d *product) vendors(ctx context.Context, s *setup) error {
 		if err != nil {
 			return err
 		}
-		if err := s.apply(ctx, b, v.Env+" is set"); err != nil {
+		if err := s.apply(ctx, b, v.Env+" is set"); clashes(err) {
+			fmt.Fprintf(d.stderr, "%s is not used, because it does not go with what is configured: %v\n", v.Env, err)
+			continue
+		} else if err != nil {
 			return fmt.Errorf("%s: %w", v.Env, err)
 		}
 		fmt.Fprintf(d.stderr, "%s is set: models of %s are served by the vendor\n", v.Env, v.Name)
 	}
 	return nil
+}
+
+// clashes reports whether a change was refused for what is configured already.
+func clashes(err error) bool {
+	rpc, ok := errors.AsType[*connect.Error](err)
+	return ok && slices.Contains([]connect.Code{connect.CodeInvalidArgument, connect.CodeAlreadyExists, connect.CodeFailedPrecondition}, rpc.Code())
 }
 
 // hasSecret reports whether a credential of an upstream has a secret.

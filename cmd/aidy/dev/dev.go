@@ -115,7 +115,6 @@ type product struct {
 	private     *localpg.Server // nil with --database-url
 	plane       *controlplane.Server
 	joinToken   string // empty if the node has an identity
-	node        *dataplane.Node
 }
 
 // database starts the private server, unless there is another, and returns what
@@ -226,7 +225,9 @@ func (d *product) serveProvider(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := s.Close()
-	<-served
+	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
+		err = errors.Join(err, serr)
+	}
 	return err
 }
 

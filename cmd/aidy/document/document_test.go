@@ -121,8 +121,8 @@ func TestWhatIsNotKnownIsRefusedWithItsLineAndTheNearestName(t *testing.T) {
 		name, in string
 		want     []string
 	}{
-		{"unknown field", "resources:\n- tenant:\n    nmae: a\n", []string{"f.yaml:3: resources[0].tenant.nmae: a Tenant has no such field; did you mean name?"}},
-		{"unknown kind", "resources:\n- upsteam: {}\n", []string{"f.yaml:2: resources[0].upsteam: a BundleResource has no such field; did you mean upstream?"}},
+		{"unknown field", "resources:\n- tenant:\n    nam: a\n", []string{"f.yaml:3: resources[0].tenant.nam: a Tenant has no such field; did you mean name?"}},
+		{"unknown kind", "resources:\n- upstreem: {}\n", []string{"f.yaml:2: resources[0].upstreem: a BundleResource has no such field; did you mean upstream?"}},
 		{"two kinds in one", "resources:\n- tenant: {name: a}\n  group: {name: b}\n", []string{"f.yaml:3: resources[0].group: cannot stand beside tenant"}},
 		{"twice", "owner: a\nowner: b\n", []string{"f.yaml:2: owner: given twice, first on line 1"}},
 		{"unknown enum", "resources:\n- provider: {name: p, capabilities: [{protocol: openai-caht}]}\n", []string{"none of openai_chat, openai_responses", "did you mean openai_chat?"}},
@@ -247,7 +247,7 @@ func TestArgumentsSetFieldsByTheirType(t *testing.T) {
 func TestWrongArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"nmae=x"}, {"name=a", "name=b"}, {"limits=1", "limits.rpm=2"}, {"weight=x"}, {"limits.rpm.x=1"}, {"cache=["}, {"disabled=yes"}, {"models.a=b"},
+		{"nam=x"}, {"name=a", "name=b"}, {"limits=1", "limits.rpm=2"}, {"weight=x"}, {"limits.rpm.x=1"}, {"cache=["}, {"disabled=yes"}, {"models.a=b"},
 	} {
 		if err := Set(new(configv1.UpstreamCredential), parseAll(t, args)); err == nil {
 			t.Errorf("%v is accepted", args)

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -111,7 +112,7 @@ func (r *resolver) id(ctx context.Context, k *Kind, fd protoreflect.FieldDescrip
 	}
 	scope := r.scope
 	found, err := r.c.Find(ctx, k, scope, word)
-	if _, none := err.(*NotFoundError); none && k.Name == "provider" && scope.TenantID != "" {
+	if _, none := errors.AsType[*NotFoundError](err); none && k.Name == "provider" && scope.TenantID != "" {
 		// A tenant uses its own providers and those of all tenants.
 		found, err = r.c.Find(ctx, k, Scope{}, word)
 	}

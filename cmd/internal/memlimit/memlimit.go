@@ -53,7 +53,7 @@ func Container(root fs.FS) (int64, bool) {
 		if len(parts) != 3 {
 			continue
 		}
-		base, file := "", ""
+		var base, file string
 		switch {
 		case parts[0] == "0" && parts[1] == "":
 			base, file = "sys/fs/cgroup", "memory.max"

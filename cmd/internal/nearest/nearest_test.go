@@ -6,7 +6,7 @@ func TestTheNearestNameIsFoundAndAFarOneIsNot(t *testing.T) {
 	t.Parallel()
 	names := []string{"upstream", "upstream-model", "route", "group"}
 	for name, want := range map[string]string{
-		"upsteam":  "upstream",
+		"upstreem": "upstream",
 		"rout":     "route",
 		"groups":   "group",
 		"zebra":    "",
