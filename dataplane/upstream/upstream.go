@@ -3,10 +3,10 @@
 //
 // Calls that leave the node directly go through an HTTP/1.1 client of this package.
 // net/http's Transport has two goroutines for each connection and hands every call from
-// one to the other and back; where a gateway does little else, that is the largest part
-// of a small call: with it a 1 KB call through the node took 152 µs of CPU time, with
-// this client 117 to 124 µs, beside 14 to 16 µs of nginx in the same runs, and a call of
-// 200 KB 417 µs and 316 to 323 µs. Here the calling goroutine writes the
+// one to the other and back; where a gateway does little else, that is a large part of
+// a call. With it a 1 KB call through the node took 177 and 198 µs of CPU time in two
+// runs, with this client 129 and 120 µs; a call of 200 KB 445 and 450 µs, and 361 and
+// 359 µs (docs/performance.md). Here the calling goroutine writes the
 // request and reads the answer; only a request too large for the connection's buffers
 // has a goroutine that writes it. The client speaks what the providers' APIs need and
 // no more: no redirects, no compression, no upgrades, no HTTP/2. Calls through an
