@@ -176,6 +176,14 @@ func processes(t *testing.T, dir string) []string {
 	return out
 }
 
+// ownGemini is what a person configures who has a provider of that name already.
+const ownGemini = `
+owner: me
+resources:
+  - project: {tenant_id: dev, name: kept}
+  - provider: {name: gemini, capabilities: [{protocol: gemini_generate_content, base_url: "https://gemini.example.com"}]}
+`
+
 // One run from the first start to starting over: what a person does on the first day.
 func TestTheFirstDay(t *testing.T) {
 	dir := folder(t)
@@ -235,9 +243,9 @@ func TestTheFirstDay(t *testing.T) {
 	})
 	t.Run("commands find it by its folder", func(t *testing.T) {
 		var out, errout bytes.Buffer
-		code := cli.Main(t.Context(), cli.Env{Stdin: strings.NewReader("resources: [{project: {tenant_id: dev, name: kept}}]"), Stdout: &out, Stderr: &errout},
+		code := cli.Main(t.Context(), cli.Env{Stdin: strings.NewReader(ownGemini), Stdout: &out, Stderr: &errout},
 			[]string{"--dir", dir, "apply", "-f", "-", "--wait"})
-		if code != cli.ExitOK || !strings.Contains(out.String(), "1 created") || !strings.Contains(errout.String(), "nodes: 1 run it") {
+		if code != cli.ExitOK || !strings.Contains(out.String(), "2 created") || !strings.Contains(errout.String(), "nodes: 1 run it") {
 			t.Errorf("exit code %d\n%s%s", code, out.String(), errout.String())
 		}
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -282,7 +290,12 @@ func TestTheFirstDay(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "owner.token")); err != nil {
 		t.Fatal(err)
 	}
-	third := start(t, withKeys(anyPorts(dir), "OPENAI_API_KEY=sk-not-real"))
+	third := start(t, withKeys(anyPorts(dir), "OPENAI_API_KEY=sk-not-real", "ANTHROPIC_API_KEY="+second.APIKey, "GEMINI_API_KEY=not-real"))
+	for _, want := range []string{"ANTHROPIC_API_KEY holds a key of a gateway", "GEMINI_API_KEY is not used"} {
+		if !strings.Contains(third.errout.String(), want) {
+			t.Errorf("what it says lacks %q:\n%s", want, third.errout)
+		}
+	}
 	if third.BuiltinURL == second.BuiltinURL {
 		t.Errorf("the provider is still at %s", third.BuiltinURL)
 	}
@@ -340,8 +353,10 @@ func (r *running) vendorStandsFirst(t *testing.T, kinds []*resource.Kind) {
 	if _, ok := priority["openai"]; !ok || priority["openai"] >= priority["builtin"] {
 		t.Errorf("priorities are %v", priority)
 	}
-	if _, ok := priority["anthropic"]; ok {
-		t.Errorf("a vendor without a key is configured: %v", priority)
+	for _, vendor := range []string{"anthropic", "gemini"} {
+		if _, ok := priority[vendor]; ok {
+			t.Errorf("%s is configured, with a key of the gateway or against what people configured: %v", vendor, priority)
+		}
 	}
 }
 

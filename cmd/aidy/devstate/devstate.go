@@ -22,13 +22,11 @@ type State struct {
 	InferenceURL string   `json:"inference_url"`
 	AdminURL     string   `json:"admin_url"`
 	SyncURL      string   `json:"sync_url"`
-	OpsURLs      []string `json:"ops_urls"`
+	OpsURLs      []string `json:"ops_urls"` // of the node, of the control plane
 	AdminToken   string   `json:"admin_token"`
 	APIKey       string   `json:"api_key"`
 
-	// BuiltinURL is the scripted provider, NodeID the node in the process.
-	BuiltinURL string `json:"builtin_url"`
-	NodeID     string `json:"node_id"`
+	BuiltinURL string `json:"builtin_url"` // the scripted provider
 }
 
 // Read reads the file at path. The error matches fs.ErrNotExist if there is none.
