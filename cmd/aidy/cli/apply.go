@@ -104,7 +104,7 @@ func (a *app) apply(ctx context.Context, bundle *adminv1.Bundle, prune bool, fla
 	for _, line := range diffLines(res.GetResult().GetDiff()) {
 		fmt.Fprintln(a.Stdout, line)
 	}
-	a.change(res.GetResult())
+	a.change(ctx, c, res.GetResult())
 	fmt.Fprintf(a.Stdout, "%d created, %d updated, %d deleted, %d unchanged%s\n",
 		res.GetCreated(), res.GetUpdated(), res.GetDeleted(), res.GetUnchanged(), settled(res.GetResult()))
 	return nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect/v2"
@@ -45,6 +46,7 @@ type app struct {
 	globals *globals
 	kinds   []*resource.Kind
 	parser  *kong.Kong
+	command string // that was chosen; empty before
 }
 
 type globals struct {
@@ -56,6 +58,7 @@ type globals struct {
 
 type grammar struct {
 	globals
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the release of this program."`
 
 	Dev        devCommand        `cmd:"" help:"Run the whole product on this machine: control plane, node, database, built-in provider."`
 	Migrate    migrateCommand    `cmd:"" help:"Bring a database to the schema of this release, or show where it stands."`
@@ -117,6 +120,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	a.command = k.Selected().Path()
 	k.BindTo(ctx, (*context.Context)(nil))
 	return k.Run(a)
 }
@@ -128,8 +132,22 @@ func newParser(g *grammar, a *app) (*kong.Kong, error) {
 		kong.Writers(a.Stdout, a.Stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.Vars{"kinds": "a kind, such as tenant, provider, upstream, model, credential, route, consumer or key"},
+		kong.ValueFormatter(flagHelp),
+		kong.Vars{"version": release.Line("aidy"), "kinds": "a kind, such as tenant, provider, upstream, model, credential, route, consumer or key"},
 	)
+}
+
+// flagHelp is what --help says of a flag: its purpose, what holds without it, and the
+// variable that stands for it.
+func flagHelp(v *kong.Value) string {
+	text := v.Help
+	if v.HasDefault && v.Default != "" && v.Default != "0" && !strings.Contains(text, "Default:") {
+		text = strings.TrimSuffix(text, ".") + ". Default: " + v.Default + "."
+	}
+	if v.Flag == nil || len(v.Flag.Envs) == 0 {
+		return text
+	}
+	return strings.TrimSuffix(text, ".") + " ($" + strings.Join(v.Flag.Envs, ", $") + ")."
 }
 
 // usageError is a command line that makes no sense.
@@ -152,11 +170,14 @@ func (a *app) report(err error) int {
 		fmt.Fprintln(a.Stderr, line)
 	}
 	if _, ok := errors.AsType[*usageError](err); ok {
+		command := a.command
 		if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil && parse.Context.Selected() != nil {
-			fmt.Fprintf(a.Stderr, "\nSee `aidy %s --help`.\n", parse.Context.Selected().Path())
-		} else {
-			fmt.Fprintln(a.Stderr, "\nSee `aidy --help`.")
+			command = parse.Context.Selected().Path()
 		}
+		if command != "" {
+			command += " "
+		}
+		fmt.Fprintf(a.Stderr, "\nSee `aidy %s--help`.\n", command)
 		return ExitUsage
 	}
 	return ExitError

@@ -58,7 +58,7 @@ func (c *createCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.created(k, made)
+	return a.created(ctx, conn, k, made)
 }
 
 // resource reads what is to be made from file and arguments.
@@ -136,11 +136,11 @@ func (a *app) fromFile(value string) (string, error) {
 
 // created prints what was made. Of a key the secret goes to stdout, alone, so that a
 // script can keep it.
-func (a *app) created(k *resource.Kind, made *resource.Created) error {
+func (a *app) created(ctx context.Context, c *admin, k *resource.Kind, made *resource.Created) error {
 	if a.globals.Output != "table" {
 		return a.one(made.Answer)
 	}
-	a.change(made.Result)
+	a.change(ctx, c, made.Result)
 	said := a.Stdout
 	if made.Secret != "" {
 		said = a.Stderr
@@ -204,7 +204,7 @@ func (c *deleteCommand) Run(ctx context.Context, a *app) error {
 	if a.globals.Output != "table" {
 		return a.one(res)
 	}
-	a.change(res)
+	a.change(ctx, conn, res)
 	word := "deleted"
 	if res.GetValidatedOnly() {
 		word = "would delete"

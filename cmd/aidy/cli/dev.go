@@ -30,7 +30,7 @@ type devCommand struct {
 func (devCommand) Help() string {
 	return `Starts a control plane, one node, a private PostgreSQL server and a built-in provider that speaks all four protocols, and prints where to send requests. What it made is kept under --dir and is there again at the next start. Port 0 takes a free port; for --ops-addr it takes two.
 
-With OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY set, the provider behind it is configured too and preferred for its own models.
+With OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY set, the provider behind it is configured too and preferred for its own models, also at later starts without the variable. A key of a gateway in such a variable is not used.
 
 --dir holds dev.json, which only you can read: addresses, the administrator's token and a key.
 

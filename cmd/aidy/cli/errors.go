@@ -30,12 +30,21 @@ func explain(err error) []string {
 	}
 	// What was being done stands before the error of the API, if it was wrapped.
 	doing := strings.TrimSuffix(err.Error(), rpc.Error())
+	if repeats(message, info.GetViolations()) {
+		// The lines below say it with the name of the rule.
+		message = "what is given breaks a rule"
+		if n := len(info.GetViolations()); n > 1 {
+			message = fmt.Sprintf("what is given breaks %d rules", n)
+		}
+	}
 	lines := []string{fmt.Sprintf("%s%s: %s", doing, rpc.Code(), message)}
 	for _, v := range info.GetViolations() {
 		lines = append(lines, violation(v)...)
 	}
 	for _, r := range info.GetReferrers() {
-		lines = append(lines, "  still named by "+r)
+		if id := r[strings.LastIndexByte(r, '/')+1:]; !strings.Contains(message, id) {
+			lines = append(lines, "  still named by "+r)
+		}
 	}
 	if len(info.GetConfirm()) > 0 {
 		lines = append(lines, "  if that is meant, repeat with --confirm "+strings.Join(info.GetConfirm(), ","))
@@ -58,6 +67,16 @@ func explain(err error) []string {
 	return append(lines, advice(rpc, info)...)
 }
 
+// repeats reports whether a message says all that the violations say.
+func repeats(message string, violations []*syncv1.Violation) bool {
+	for _, v := range violations {
+		if v.GetHint() == "" || !strings.Contains(message, v.GetHint()) {
+			return false
+		}
+	}
+	return len(violations) > 0
+}
+
 // advice says what to do about errors that come without detail.
 func advice(err *connect.Error, info *adminv1.ErrorInfo) []string {
 	switch {
@@ -65,6 +84,11 @@ func advice(err *connect.Error, info *adminv1.ErrorInfo) []string {
 		return []string{"  give the token of an administrator with --token or AIDY_ADMIN_TOKEN"}
 	case err.Code() == connect.CodeUnavailable && info == nil:
 		return []string{"  is the control plane running, and is --admin-url its address? `aidy dev` starts one on this machine"}
+	}
+	for _, v := range info.GetViolations() {
+		if v.GetFieldPath() == "tenant_id" && v.GetRule() == "string.min_len" {
+			return []string{"  say whose it is: -t TENANT, AIDY_TENANT, or tenant_id=TENANT; `aidy get tenants` lists them"}
+		}
 	}
 	return nil
 }

@@ -68,11 +68,11 @@ func (f *keyFlags) find(ctx context.Context, a *app) (*admin, *configv1.Consumer
 }
 
 // keyDone prints what became of a key.
-func (a *app) keyDone(word string, answer proto.Message, key *configv1.ConsumerAPIKey, result *adminv1.ChangeResult) error {
+func (a *app) keyDone(ctx context.Context, c *admin, word string, answer proto.Message, key *configv1.ConsumerAPIKey, result *adminv1.ChangeResult) error {
 	if a.globals.Output != "table" {
 		return a.one(answer)
 	}
-	a.change(result)
+	a.change(ctx, c, result)
 	_, err := fmt.Fprintf(a.Stdout, "%s key %s (%s)%s\n", word, key.GetName(), key.GetId(), settled(result))
 	return err
 }
@@ -147,7 +147,7 @@ func (c *keysCreate) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.created(k, made)
+	return a.created(ctx, conn, k, made)
 }
 
 type keysList struct {
@@ -219,7 +219,7 @@ func (c *keysRotate) Run(ctx context.Context, a *app) error {
 	if a.globals.Output == "table" && !res.GetResult().GetValidatedOnly() {
 		a.progress("key %s (%s) ends in %s", key.GetName(), key.GetId(), c.Overlap)
 	}
-	return a.created(k, &resource.Created{Resource: res.GetConsumerApiKey(), Result: res.GetResult(), Secret: res.GetSecret(), Answer: res})
+	return a.created(ctx, conn, k, &resource.Created{Resource: res.GetConsumerApiKey(), Result: res.GetResult(), Secret: res.GetSecret(), Answer: res})
 }
 
 type keysRevoke struct{ keyFlags }
@@ -242,7 +242,7 @@ func (c *keysRevoke) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.keyDone("revoked", res, key, res.GetResult())
+	return a.keyDone(ctx, conn, "revoked", res, key, res.GetResult())
 }
 
 type keysDisable struct{ keyFlags }
@@ -262,7 +262,7 @@ func (c *keysDisable) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.keyDone("disabled", res, key, res.GetResult())
+	return a.keyDone(ctx, conn, "disabled", res, key, res.GetResult())
 }
 
 type keysEnable struct{ keyFlags }
@@ -284,5 +284,5 @@ func (c *keysEnable) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.keyDone("enabled", res, key, res.GetResult())
+	return a.keyDone(ctx, conn, "enabled", res, key, res.GetResult())
 }

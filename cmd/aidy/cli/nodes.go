@@ -159,7 +159,7 @@ func findNode(ctx context.Context, c *admin, word string) (string, error) {
 }
 
 type nodesJoinToken struct {
-	Name  string            `help:"Name of the token, for people." placeholder:"NAME"`
+	Name  string            `help:"Name of the node, for people. The node states its name itself: AIDY_NAME, or else its host's." placeholder:"NAME"`
 	Label map[string]string `short:"l" help:"Labels that the node gets." placeholder:"KEY=VALUE"`
 	TTL   time.Duration     `help:"How long it can be used, at most 24h." default:"1h" placeholder:"TIME"`
 }
@@ -188,7 +188,11 @@ func (c *nodesJoinToken) Run(ctx context.Context, a *app) error {
 	if a.globals.Output != "table" {
 		return a.one(res)
 	}
-	a.progress("one node can join with this token until %s; start it with\n  AIDY_CONTROL_PLANE_ENDPOINTS=https://CONTROL-PLANE:8082 AIDY_CONTROL_PLANE_JOIN_TOKEN=TOKEN aidy-dataplane", stamp(res.GetJoinToken().GetExpireTime()))
+	name := ""
+	if c.Name != "" {
+		name = "AIDY_NAME=" + c.Name + " "
+	}
+	a.progress("one node can join with this token until %s; start it with\n  %sAIDY_CONTROL_PLANE_ENDPOINTS=https://CONTROL-PLANE:8082 AIDY_CONTROL_PLANE_JOIN_TOKEN=TOKEN aidy-dataplane", stamp(res.GetJoinToken().GetExpireTime()), name)
 	_, err = fmt.Fprintln(a.Stdout, res.GetToken())
 	return err
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/aidy-gateway/aidy-gateway/cmd/aidy/document"
+	"github.com/aidy-gateway/aidy-gateway/cmd/aidy/resource"
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
 )
 
@@ -120,12 +123,19 @@ func stamp(t *timestamppb.Timestamp) string {
 }
 
 // change prints what a write did, for people.
-func (a *app) change(r *adminv1.ChangeResult) {
+func (a *app) change(ctx context.Context, c *admin, r *adminv1.ChangeResult) {
 	if r == nil {
 		return
 	}
-	for _, w := range r.GetWarnings() {
-		a.progress("warning %s: %s", w.GetCode(), w.GetMessage())
+	names := resource.NewNames(c.resources, a.kinds)
+	made := map[string]string{} // what is new is not there to be asked for in a dry run
+	for _, d := range r.GetDiff() {
+		if d.GetName() != "" {
+			made[d.GetId()] = d.GetName()
+		}
+	}
+	for _, line := range warningLines(r.GetWarnings(), made) {
+		a.progress("%s", line)
 	}
 	for _, i := range r.GetImpact() {
 		for _, part := range []struct {
@@ -138,7 +148,8 @@ func (a *app) change(r *adminv1.ChangeResult) {
 			{"loses routes", i.GetRoutesLost()},
 		} {
 			if len(part.items) > 0 {
-				a.progress("tenant %s %s: %s", i.GetTenantId(), part.word, strings.Join(part.items, ", "))
+				tenant := orElse(made[i.GetTenantId()], names.Of(ctx, "tenant_id", i.GetTenantId()))
+				a.progress("tenant %s %s: %s", tenant, part.word, strings.Join(part.items, ", "))
 			}
 		}
 	}
@@ -153,6 +164,61 @@ func (a *app) change(r *adminv1.ChangeResult) {
 	if len(r.GetAckedNodes())+len(r.GetPendingNodes())+len(r.GetRefusedNodes()) > 0 {
 		a.progress("nodes: %d run it, %d pending, %d refused", len(r.GetAckedNodes()), len(r.GetPendingNodes()), len(r.GetRefusedNodes()))
 	}
+}
+
+// mostSubjects bounds how many resources one line of a warning names.
+const mostSubjects = 5
+
+// warningLines puts warnings that say the same of several resources on one line. made
+// are names by id.
+func warningLines(warnings []*adminv1.Warning, made map[string]string) []string {
+	type line struct {
+		before, after string
+		subjects      []string
+	}
+	var lines []*line
+	known := map[string]*line{}
+	for _, w := range warnings {
+		before, subject, after := splitQuoted(w.GetMessage())
+		if subject == "" && w.GetId() != "" {
+			// The message names nothing: the resource is beside it.
+			after, subject = ": "+after, strings.TrimSpace(w.GetKind()+" "+orElse(made[w.GetId()], w.GetId()))
+		}
+		key := w.GetCode() + "\x00" + before + "\x00" + after
+		l := known[key]
+		if l == nil {
+			l = &line{before: "warning " + w.GetCode() + ": " + before, after: after}
+			known[key] = l
+			lines = append(lines, l)
+		}
+		if subject != "" && !slices.Contains(l.subjects, subject) {
+			l.subjects = append(l.subjects, subject)
+		}
+	}
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		more := ""
+		if n := len(l.subjects) - mostSubjects; n > 0 {
+			l.subjects, more = l.subjects[:mostSubjects], fmt.Sprintf(" and %d more", n)
+		}
+		out[i] = l.before + strings.Join(l.subjects, ", ") + more + l.after
+	}
+	return out
+}
+
+// splitQuoted cuts a message around the first word in double quotes, which stay with
+// the word. Without one everything is after it.
+func splitQuoted(s string) (before, quoted, after string) {
+	start := strings.IndexByte(s, '"')
+	if start < 0 {
+		return "", "", s
+	}
+	end := strings.IndexByte(s[start+1:], '"')
+	if end < 0 {
+		return "", "", s
+	}
+	end += start + 2
+	return s[:start], s[start:end], s[end:]
 }
 
 // settled says where a write ended, as the end of a sentence.

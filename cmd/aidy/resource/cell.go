@@ -73,6 +73,10 @@ func (n *Names) show(ctx context.Context, v protoreflect.Value, fd protoreflect.
 		return ""
 	case protoreflect.StringKind:
 		return n.Of(ctx, string(fd.Name()), v.String())
+	case protoreflect.Int32Kind:
+		if name := fd.Name(); v.Int() == 0 && (name == "priority" || name == "weight") {
+			return "" // not set; 0 would look like the best priority
+		}
 	case protoreflect.Int64Kind:
 		if strings.HasSuffix(string(fd.Name()), "_nanos") {
 			return Decimal(v.Int())
