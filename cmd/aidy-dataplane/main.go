@@ -33,11 +33,26 @@ func program() service.Program {
 	}
 }
 
+// longestName is the longest name of a node that the control plane takes.
+const longestName = 63
+
+// hostName is the name of a node that was given none; empty if the host has none.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name[:min(len(name), longestName)]
+}
+
 // flushTime bounds the export of the last traces.
 const flushTime = 5 * time.Second
 
 func run(ctx context.Context, cfg dataplane.Config) (err error) {
 	cfg.Version = release.Version()
+	if cfg.Name == "" {
+		cfg.Name = hostName()
+	}
 	log, err := telemetry.NewLogger(os.Stderr, telemetry.LogConfig{Level: cfg.Log.Level, Format: cfg.Log.Format})
 	if err != nil {
 		return err
