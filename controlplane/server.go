@@ -66,7 +66,7 @@ type Option func(*Server)
 
 // WithSettings shows the effective settings of the process, as print writes them,
 // to administrators. Secrets must be redacted.
-func WithSettings(print func(io.Writer) error) Option { return func(s *Server) { s.print = print } }
+func WithSettings(show func(io.Writer) error) Option { return func(s *Server) { s.print = show } }
 
 // New returns a server. It does no I/O: Run opens the database and the listeners.
 // It fails if cfg makes no sense.

@@ -215,7 +215,7 @@ func (n *Node) httpPart(name string, s *http.Server, l net.Listener) lifecycle.P
 			case <-ctx.Done():
 			}
 			err := s.Close()
-			<-served
+			_ = <-served
 			return err
 		},
 		Drain: func(ctx context.Context) error {

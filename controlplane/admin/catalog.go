@@ -158,12 +158,3 @@ func clearField(m proto.Message, name protoreflect.Name) {
 		m.ProtoReflect().Clear(fd)
 	}
 }
-
-// describeResource names a resource to people.
-func describeResource(m proto.Message) string {
-	kind := string(m.ProtoReflect().Descriptor().Name())
-	if name := text(m, "name"); name != "" {
-		return fmt.Sprintf("%s %q", kind, name)
-	}
-	return kind + " " + store.ID(m)
-}

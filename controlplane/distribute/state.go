@@ -264,8 +264,7 @@ func (v *viewState) squash(store Store, base position, maxBytes int) *syncv1.Del
 // its last bytes belong to both.
 func joined(steps []step) map[string]uint32 {
 	parent := map[string]string{}
-	var find func(k string) string
-	find = func(k string) string {
+	find := func(k string) string {
 		for parent[k] != k {
 			parent[k] = parent[parent[k]]
 			k = parent[k]

@@ -124,12 +124,12 @@ func record(dir, home string) error {
 // canEnter tells by owner and mode whether the account may pass through dir and
 // every folder above it.
 func (a *account) canEnter(dir string) bool {
-	real, err := filepath.EvalSymlinks(dir)
+	at, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return false
 	}
-	for ; ; real = filepath.Dir(real) {
-		info, err := os.Stat(real)
+	for ; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
 		if err != nil {
 			return false
 		}
@@ -145,7 +145,7 @@ func (a *account) canEnter(dir string) bool {
 		if info.Mode().Perm()&bit == 0 {
 			return false
 		}
-		if real == filepath.Dir(real) {
+		if at == filepath.Dir(at) {
 			return true
 		}
 	}

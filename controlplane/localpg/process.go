@@ -142,7 +142,7 @@ func lockHome(ctx context.Context, home string) (*os.File, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if err := file.Truncate(0); err == nil {
+	if err = file.Truncate(0); err == nil {
 		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {

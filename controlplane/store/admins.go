@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -224,7 +225,7 @@ func (s *Store) DeleteToken(ctx context.Context, by Actor, id string) error {
 	return s.inTx(ctx, "delete admin token", func(pg pgx.Tx) error {
 		var name string
 		err := pg.QueryRow(ctx, "DELETE FROM admin_token WHERE id = $1 RETURNING name", id).Scan(&name)
-		if err == pgx.ErrNoRows {
+		if errors.Is(err, pgx.ErrNoRows) {
 			return &NotFoundError{"AdminToken", id}
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -162,7 +163,7 @@ func (s *Store) addKey(ctx context.Context, t keyTable, k WrappedKey, onlyFirst 
 				k = current
 				return nil
 			}
-			if err != pgx.ErrNoRows {
+			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,7 +56,7 @@ func (tx *Tx) SetDefaultScheduling(ctx context.Context, policy *configv1.Schedul
 func (tx *Tx) PurgeTime(ctx context.Context, subject shard.SubjectKind, id string) (time.Time, error) {
 	var at time.Time
 	err := tx.pg.QueryRow(ctx, "SELECT purge_time FROM subject_purge WHERE kind = $1 AND id = $2", string(subject), id).Scan(&at)
-	if err == pgx.ErrNoRows {
+	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, nil
 	}
 	if err != nil {

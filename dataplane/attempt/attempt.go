@@ -191,7 +191,7 @@ type run struct {
 
 func (x *run) loop(ctx context.Context) {
 	for {
-		c, stage, f := x.choose()
+		c, stage, f := x.choose(ctx)
 		if f == nil {
 			f = x.allowed(ctx, c, stage)
 		}
@@ -234,7 +234,7 @@ const (
 )
 
 // choose selects the next candidate.
-func (x *run) choose() (*plan.Candidate, string, *fault.Error) {
+func (x *run) choose(ctx context.Context) (*plan.Candidate, string, *fault.Error) {
 	now := time.Now()
 	// Who may call, and which credentials are alive, is asked of the newest identity;
 	// everything else is as it was at admission.
@@ -262,7 +262,7 @@ func (x *run) choose() (*plan.Candidate, string, *fault.Error) {
 		}
 	}
 	if x.lastFault != nil {
-		return nil, "", x.final(nil, x.lastFault)
+		return nil, "", x.final(ctx, x.lastFault)
 	}
 	return nil, "", sel.Refusal(now)
 }
@@ -405,7 +405,7 @@ func (x *run) rest(c *plan.Candidate, f *fault.Error, r row, known bool) {
 
 // final is the error of a request whose last attempt failed with f.
 func (x *run) final(ctx context.Context, f *fault.Error) *fault.Error {
-	if ctx != nil && errors.Is(context.Cause(ctx), error(errDeadline)) {
+	if errors.Is(context.Cause(ctx), error(errDeadline)) {
 		out := *errDeadline
 		out.Consumed, out.Err = f.Consumption(), f
 		f = &out

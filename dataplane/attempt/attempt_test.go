@@ -183,7 +183,7 @@ func (w *world) run(t testing.TB, ctx context.Context, change func(*Request)) (*
 	if change != nil {
 		change(r)
 	}
-	res := w.Executor.Run(ctx, r)
+	res := w.Run(ctx, r)
 	if held != 0 {
 		t.Errorf("the body is held %d times after the request", held)
 	}
@@ -270,7 +270,7 @@ func TestRetryAfterRestsTheAccountExactlySoLong(t *testing.T) {
 		w := newWorld(t, nil, map[string][]answer{"a": {limited, ok()}, "b": {ok()}})
 		w.run(t, t.Context(), nil)
 		rests := w.scheduler.Rests(time.Now())
-		if len(rests) != 1 || !rests[0].Announced || rests[0].Until.Sub(time.Now()) != 7*time.Second {
+		if len(rests) != 1 || !rests[0].Announced || time.Until(rests[0].Until) != 7*time.Second {
 			t.Fatalf("cooldowns %+v, want one of 7 s that was announced", rests)
 		}
 		if r := rests[0]; r.Kind != "rate_limit" || r.Status != 429 || r.RequestID != "req_1" || r.Scope != schedule.QuotaModel {

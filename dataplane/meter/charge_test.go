@@ -53,7 +53,8 @@ func TestOutcomeDecidesTheCharge(t *testing.T) {
 		{"completed, nothing known", completed, Count{}, Assessment{true, settlement, estimated, &units{}}},
 		{"cancelled, nothing reported", cancelled, Count{Counted: counted}, Assessment{true, settlement, partial, counted}},
 		{
-			"cancelled, early report, more counted", cancelled, Count{early, false, counted},
+			"cancelled, early report, more counted", cancelled,
+			Count{early, false, counted},
 			Assessment{true, settlement, partial, &units{Input: 10, CacheRead: 90, Output: 15}},
 		},
 		{"cancelled, more reported than counted", cancelled, Count{reported, false, counted}, Assessment{true, settlement, partial, reported}},

@@ -91,9 +91,9 @@ func build(t *snapshot.Tenant) *accounts {
 	made := make(map[string][]*Account) // by row id
 	built := &accounts{byModel: make(map[string][]*Account), bare: make(map[string][]*Account)}
 	for _, row := range t.Message.GetModels() {
-		real := row
+		served := row
 		if alias := row.GetAliasOf(); alias != "" {
-			if real = rows[modelKey{row.GetUpstreamId(), alias}]; real == nil {
+			if served = rows[modelKey{row.GetUpstreamId(), alias}]; served == nil {
 				continue
 			}
 			if row.GetDisabled() {
@@ -104,13 +104,13 @@ func build(t *snapshot.Tenant) *accounts {
 		if u == nil {
 			continue
 		}
-		list, ok := made[real.GetId()]
+		list, ok := made[served.GetId()]
 		if !ok {
-			list = accountsOf(t.ID, u, real, credentials[u.GetId()])
-			made[real.GetId()] = list
+			list = accountsOf(t.ID, u, served, credentials[u.GetId()])
+			made[served.GetId()] = list
 		}
 		built.byModel[row.GetModel()] = append(built.byModel[row.GetModel()], list...)
-		built.bare[row.GetModel()] = append(built.bare[row.GetModel()], accountsOf(t.ID, u, real, nil)...)
+		built.bare[row.GetModel()] = append(built.bare[row.GetModel()], accountsOf(t.ID, u, served, nil)...)
 	}
 	for _, lists := range []map[string][]*Account{built.byModel, built.bare} {
 		for _, list := range lists {

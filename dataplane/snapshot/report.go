@@ -29,9 +29,12 @@ type reporter struct {
 	queue  []*syncv1.ReportRequest
 	client syncv1connect.ConfigSyncServiceClient // nil while there is no stream
 	seq    uint64
+	last   map[syncv1.View]*syncv1.ReportRequest // the newest of each view
 }
 
-func newReporter() *reporter { return &reporter{wake: make(chan struct{}, 1)} }
+func newReporter() *reporter {
+	return &reporter{wake: make(chan struct{}, 1), last: make(map[syncv1.View]*syncv1.ReportRequest)}
+}
 
 // add queues a report. Of two reports in a row that say only that a view was
 // applied, the newer is enough.
@@ -41,8 +44,28 @@ func (r *reporter) add(m *syncv1.ReportRequest) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.addLocked(m)
+}
+
+// repeat queues the newest report of every view again. The replica that streams sees
+// the node; the others know that it lives by its reports alone.
+func (r *reporter) repeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) > 0 {
+		return // what waits says as much
+	}
+	for _, view := range []syncv1.View{syncv1.View_VIEW_IDENTITY, syncv1.View_VIEW_STABLE} {
+		if m := r.last[view]; m != nil {
+			r.addLocked(proto.CloneOf(m))
+		}
+	}
+}
+
+func (r *reporter) addLocked(m *syncv1.ReportRequest) {
 	r.seq++
 	m.Seq = r.seq
+	r.last[m.GetView()] = m
 	if n := len(r.queue); n > 0 && plain(m) && plain(r.queue[n-1]) && r.queue[n-1].GetView() == m.GetView() {
 		r.queue[n-1] = m
 	} else {

@@ -198,6 +198,7 @@ func (se *session) handle(ctx context.Context, m *syncv1.WatchResponse) error {
 	case *syncv1.WatchResponse_NeedFetch:
 		return se.needFetch(ctx, m.NeedFetch)
 	case *syncv1.WatchResponse_Heartbeat:
+		se.s.reporter.repeat()
 		return se.heartbeat(ctx, m.Heartbeat)
 	case *syncv1.WatchResponse_Goaway:
 		after := time.Duration(min(max(m.Goaway.GetReconnectAfterMs(), 1), maxReconnect.Milliseconds())) * time.Millisecond

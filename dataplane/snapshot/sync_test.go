@@ -495,3 +495,27 @@ func TestG02C01NodeEndsAtTheHeadWhateverHappens(t *testing.T) {
 }
 
 func suspend(m *syncv1.SubjectRecord) { m.Suspended = true }
+
+// A node whose configuration does not change is heard of all the same: replicas that do
+// not stream to it know it by its reports alone.
+func TestC15NodeRepeatsItsLastReportAtEveryHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane()
+		p.commit(tenantEdit("t1"), subjectEdit("t1"))
+		n := start(t, p, options{dir: t.TempDir()})
+		time.Sleep(time.Second)
+		n.at(t, p)
+		var before [domains]uint64
+		for d := range domains {
+			before[d] = p.lastReport(d).GetSeq()
+		}
+		time.Sleep(3 * defaultHeartbeat)
+		synctest.Wait()
+		for d := range domains {
+			r := p.lastReport(d)
+			if r.GetSeq() <= before[d] || r.GetOutcome() != syncv1.Outcome_OUTCOME_APPLIED || r.GetRunning().GetGeneration() != 1 {
+				t.Errorf("%s: last report %v, want the first one again under a higher number", d, r)
+			}
+		}
+	})
+}

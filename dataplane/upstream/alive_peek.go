@@ -9,6 +9,6 @@ import "syscall"
 func (c *conn) look(fd uintptr) bool {
 	var one [1]byte
 	_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	c.dead = err != syscall.EAGAIN //nolint:errorlint // a bare errno, compared without a walk
+	c.dead = err != syscall.EAGAIN
 	return true
 }

@@ -65,7 +65,7 @@ func (t *Transport) dial(ctx context.Context, k hostKey, serverName string) (*co
 			return nil, err
 		}
 	}
-	c.interrupt = func() { _ = c.Conn.SetDeadline(longAgo) }
+	c.interrupt = func() { _ = c.SetDeadline(longAgo) }
 	return c, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 )
@@ -117,7 +118,7 @@ func appendHead(b []byte, c *Call, length int64) ([]byte, error) {
 			b = append(b, "\r\n"...)
 		}
 	}
-	if length > 0 || c.Method == "POST" || c.Method == "PUT" || c.Method == "PATCH" {
+	if length > 0 || c.Method == http.MethodPost || c.Method == http.MethodPut || c.Method == http.MethodPatch {
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, length, 10)
 		b = append(b, "\r\n"...)

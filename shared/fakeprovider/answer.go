@@ -173,7 +173,7 @@ func (c *call) limit(a *answer) (cut bool) {
 		return false
 	}
 	text := a.text()
-	if c.ask.limit >= int64(tokens(len(text))) {
+	if c.ask.limit >= tokens(len(text)) {
 		return false
 	}
 	end := int(c.ask.limit) * bytesPerToken

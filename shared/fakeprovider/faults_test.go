@@ -139,7 +139,7 @@ func TestFaultsInStreams(t *testing.T) {
 				return n
 			}
 
-			for after := range len(pieces) {
+			for after := range pieces {
 				got, err := run(fakeprovider.Step{Fault: fakeprovider.FaultCut, FaultAfter: after})
 				if !errors.Is(err, io.ErrUnexpectedEOF) {
 					t.Errorf("cut after %d: error %v, want a broken body", after, err)

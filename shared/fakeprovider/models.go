@@ -69,7 +69,7 @@ func (c *call) listAnthropic(names []string) {
 		}
 		limit = n
 	}
-	more := false
+	var more bool
 	if before := q.Get("before_id"); before != "" {
 		names = names[:max(slices.Index(names, before), 0)]
 		if more = len(names) > limit; more {

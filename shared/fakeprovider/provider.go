@@ -195,7 +195,7 @@ func (c *call) parse() *Failure {
 		return &Failure{Kind: MethodNotAllowed, Message: c.r.URL.Path + " takes " + want}
 	}
 	if want == http.MethodGet {
-		c.ask.model = c.target.model
+		c.ask.model = c.model
 		return nil
 	}
 	if c.p.cfg.Strict {

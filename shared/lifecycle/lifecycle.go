@@ -210,11 +210,11 @@ func (g *run) awaitReady(ctx context.Context, r *running) error {
 				continue
 			}
 			cancel()
-			<-ready
+			_ = <-ready
 			return err
 		case <-g.signaled:
 			cancel()
-			<-ready
+			_ = <-ready
 			return nil
 		}
 	}
