@@ -68,6 +68,7 @@ func run(ctx context.Context, cfg dataplane.Config) (err error) {
 		defer cancel()
 		err = errors.Join(err, tel.Shutdown(flush))
 	}()
+	dataplane.TuneGC()
 	if limit := memlimit.Set(os.Getenv); limit > 0 {
 		log.Info().Int64("limit_bytes", limit).Msg("memory limit taken from the container")
 	}
