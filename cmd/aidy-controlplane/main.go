@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/cmd/internal/memlimit"
@@ -60,6 +61,9 @@ func run(ctx context.Context, cfg controlplane.Config, effective []byte) (err er
 	if limit := memlimit.Set(os.Getenv); limit > 0 {
 		log.Info().Int64("limit_bytes", limit).Msg("memory limit taken from the container")
 	}
+	if err := makeFolders(cfg); err != nil {
+		return err
+	}
 	server, err := controlplane.New(cfg, tel, log, controlplane.WithSettings(func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(effective))
 		return err
@@ -72,5 +76,25 @@ func run(ctx context.Context, cfg controlplane.Config, effective []byte) (err er
 		return err
 	}
 	log.Info().Msg("control plane stopped")
+	return nil
+}
+
+// makeFolders makes those of the files that the first start writes, for this account
+// alone.
+func makeFolders(cfg controlplane.Config) error {
+	for _, f := range []struct {
+		setting, path string
+		given         bool // by its value; the file is not used
+	}{
+		{"root_key_file", cfg.RootKeyFile, !cfg.RootKey.IsZero()},
+		{"bootstrap_token_file", cfg.BootstrapTokenFile, !cfg.BootstrapToken.IsZero()},
+	} {
+		if f.given || f.path == "" {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+			return fmt.Errorf("%s: %w; make the folder for this account, or name a file elsewhere", f.setting, err)
+		}
+	}
 	return nil
 }

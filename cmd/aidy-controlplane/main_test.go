@@ -16,8 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aidy-gateway/aidy-gateway/cmd/internal/service"
+	"github.com/aidy-gateway/aidy-gateway/controlplane"
 	"github.com/aidy-gateway/aidy-gateway/controlplane/localpg/pgtest"
 	"github.com/aidy-gateway/aidy-gateway/migrations"
+	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 )
 
 // The database is empty: who prepares it is part of what is tested.
@@ -156,5 +158,31 @@ func waitReady(t *testing.T, url string, done chan int) {
 			t.Fatal("it is not ready")
 		case <-tick.C:
 		}
+	}
+}
+
+func TestTheFirstStartMakesTheFoldersOfItsFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg := controlplane.Config{RootKeyFile: filepath.Join(dir, "a", "b", "root.key"), BootstrapTokenFile: filepath.Join(dir, "c", "token")}
+	if err := makeFolders(cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "a", "b"), filepath.Join(dir, "c")} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v %v", path, info, err)
+		}
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.RootKeyFile = filepath.Join(file, "root.key")
+	if err := makeFolders(cfg); err == nil || !strings.Contains(err.Error(), "root_key_file") {
+		t.Errorf("a folder that cannot be made: %v", err)
+	}
+	cfg.RootKey = secret.New("AAAA")
+	if err := makeFolders(cfg); err != nil {
+		t.Errorf("a file that is not used: %v", err)
 	}
 }

@@ -68,3 +68,14 @@ func TestANodeThatCannotStartSaysWhy(t *testing.T) {
 		t.Errorf("a data directory that cannot be made: exit code %d: %s", code, errout)
 	}
 }
+
+func TestANodeWithoutANameTakesItsHosts(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	if got := hostName(); got == "" || len(got) > longestName || !strings.HasPrefix(host, got) {
+		t.Errorf("the host %q gives the name %q", host, got)
+	}
+}
