@@ -24,6 +24,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1/syncv1connect"
 	"github.com/aidy-gateway/aidy-gateway/shared/ident"
 	"github.com/aidy-gateway/aidy-gateway/shared/peer"
+	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 )
 
 // authority is a plane that enrols.
@@ -274,5 +275,30 @@ func TestConfigRefusesWhatCannotWork(t *testing.T) {
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q in the error", name, err, tc.want)
 		}
+	}
+}
+
+func TestNodeThatCanNeverServeSaysSoAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		token string
+		want  string
+	}{
+		"no identity and no token": {"", "aidy nodes join-token"},
+		"token that is none":       {"jt_nonsense", "control_plane.join_token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := New(Config{Endpoints: []string{"https://127.0.0.1:1"}, DataDir: t.TempDir(), JoinToken: secret.New(tc.token)},
+				nil, nil, new(Holder), newAuthority(t).dial, noop.NewMeterProvider().Meter("test"), zerolog.Nop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := s.Run(ctx); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Run ended with %v, want an error that names %s", err, tc.want)
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/ident"
+	"github.com/aidy-gateway/aidy-gateway/shared/peer"
 	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 )
 
@@ -167,10 +168,32 @@ func (s *Subscriber) open(ctx context.Context) (unlock func(), err error) {
 	if !s.applier.states[identity].pos.IsZero() && !s.applier.states[policy].pos.IsZero() {
 		state = Warm
 	}
+	if err := s.hopeless(state); err != nil {
+		unlock()
+		return nil, err
+	}
 	s.mu.Lock()
 	s.state, s.contact, s.fromDisk = state, time.Now(), state == Warm
 	s.mu.Unlock()
 	return unlock, nil
+}
+
+// hopeless is what keeps a node from ever serving: it has nothing on disk, and no way
+// to be let in by the control plane.
+func (s *Subscriber) hopeless(state State) error {
+	if s.cfg.Insecure || s.enrolment.current.Load() != nil {
+		return nil
+	}
+	if s.cfg.JoinToken.IsZero() {
+		if state == Warm {
+			return nil // it serves what it has
+		}
+		return fmt.Errorf("%w in %s and no join token: make one with `aidy nodes join-token` and give it as control_plane.join_token", errNoIdentity, s.cfg.DataDir)
+	}
+	if _, err := peer.ParseJoinToken(s.cfg.JoinToken); err != nil {
+		return fmt.Errorf("control_plane.join_token: %w", err)
+	}
+	return nil
 }
 
 // restore brings back one domain from disk. Whatever is wrong with it, the node
