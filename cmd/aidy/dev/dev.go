@@ -172,7 +172,13 @@ func (d *product) run(ctx context.Context) (err error) {
 		}
 	}
 	setUp := make(chan error, 1)
-	group, err := lifecycle.New(lifecycle.Config{Drain: drainLimit}, d.log,
+	// What stops it is returned and printed: a log line beside it would say it twice.
+	quiet := d.log.Hook(zerolog.HookFunc(func(e *zerolog.Event, level zerolog.Level, _ string) {
+		if level == zerolog.ErrorLevel {
+			e.Discard()
+		}
+	}))
+	group, err := lifecycle.New(lifecycle.Config{Drain: drainLimit}, quiet,
 		lifecycle.Part{Name: "database", Run: d.watchDatabase},
 		lifecycle.Part{Name: "built-in provider", Run: d.serveProvider},
 		lifecycle.Part{Name: "control plane", Run: d.plane.Run, Ready: within(d.planeReady)},
