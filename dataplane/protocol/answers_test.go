@@ -67,6 +67,64 @@ func TestWholeAnswersAreUnderstoodWhileTheyPass(t *testing.T) {
 	}
 }
 
+// Decoders are used again for other answers. Whatever came before, an answer is read
+// as a new codec reads it, held whole or streaming.
+func TestNothingOfAnAnswerIsSeenInTheNext(t *testing.T) {
+	t.Parallel()
+	bodies := []string{
+		`{}`, `[]`, `{"a":`, `{"id":"x","id":5,"a":"\u00e9`, `{"usage":{}}`, `"text"`, ``,
+		`{"content":[{"text":"counted only in a whole message"}],"output":[{"type":"function_call","arguments":"{}"}]}`,
+		`{"error":{"message":"x","code":"rate_limit_exceeded","status":"RESOURCE_EXHAUSTED","type":"rate_limit_error"}}`,
+		`{"choices":[{"message":{"content":"` + strings.Repeat("long ", 4000) + `"},"finish_reason":"stop"}]}`,
+	}
+	for _, a := range answers {
+		bodies = append(bodies, string(fixture(t, a.file)))
+	}
+	type result struct {
+		Answer protocol.Answer
+		Fault  string
+	}
+	read := func(c protocol.Codec, src io.Reader) result {
+		a, f := c.ReadAnswer(src)
+		if f != nil {
+			return result{a, f.Class.String() + ": " + f.Error()}
+		}
+		return result{a, ""}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.IntRange(0, len(codecs())-1).Draw(t, "codec")
+		used := codecs()[i]
+		for range rapid.IntRange(2, 8).Draw(t, "answers") {
+			body := rapid.SampledFrom(bodies).Draw(t, "body")
+			source := func() io.Reader { return bytes.NewBufferString(body) }
+			if rapid.Bool().Draw(t, "streaming") {
+				source = func() io.Reader { return iotest.HalfReader(strings.NewReader(body)) }
+			}
+			if diff := cmp.Diff(read(codecs()[i], source()), read(used, source())); diff != "" {
+				t.Fatalf("%s, %.80s: a used decoder reads it otherwise (-new +used):\n%s", used.Name(), body, diff)
+			}
+		}
+	})
+}
+
+// An answer that is held whole is read as one that is still arriving.
+func TestHeldAnswersReadAsStreamingOnesDo(t *testing.T) {
+	t.Parallel()
+	for _, tc := range answers {
+		held := bytes.NewBuffer(fixture(t, tc.file))
+		got, f := codec(tc.codec).ReadAnswer(held)
+		if f != nil {
+			t.Fatalf("%s: %v", tc.file, f)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s differs (-want +got):\n%s", tc.file, diff)
+		}
+		if held.Len() != 0 {
+			t.Errorf("%s: %d bytes were left unread", tc.file, held.Len())
+		}
+	}
+}
+
 // An explicit zero is a report; silence is none.
 func TestExplicitZeroUsageIsAReport(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -23,7 +24,10 @@ const (
 )
 
 // Codec is the codec. It is safe for concurrent use.
-type Codec struct{ inspector protocol.Inspector }
+type Codec struct {
+	inspector protocol.Inspector
+	answers   sync.Pool // of *stream, kept for the buffers of their readers
+}
 
 var _ protocol.Codec = (*Codec)(nil)
 

@@ -19,18 +19,32 @@ import (
 func (*Codec) NewStream(bool) protocol.StreamDecoder { return new(stream) }
 
 // ReadAnswer reads a message.
-func (*Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
-	d := stream{whole: true}
+func (c *Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
+	d, _ := c.answers.Get().(*stream)
+	if d == nil {
+		d = new(stream)
+	}
+	defer func() {
+		d.state = state{}
+		d.r.Release()
+		c.answers.Put(d)
+	}()
+	d.whole = true
 	d.r.ResetStream(src)
 	object := d.message()
 	return d.Answer(&d.r, object)
 }
 
 type stream struct {
+	state
+	r wirejson.Reader
+}
+
+// state is all that belongs to one answer.
+type state struct {
 	protocol.Seen
 	whole bool // a whole message is read: its content was not counted before
 	usage usage
-	r     wirejson.Reader
 }
 
 var (

@@ -23,8 +23,16 @@ const maxStash = 16 << 10
 func (*Codec) NewStream(bool) protocol.StreamDecoder { return new(stream) }
 
 // ReadAnswer reads an answer, or an array of partial ones.
-func (*Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
-	var d stream
+func (c *Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
+	d, _ := c.answers.Get().(*stream)
+	if d == nil {
+		d = new(stream)
+	}
+	defer func() {
+		d.state = state{}
+		d.r.Release()
+		c.answers.Put(d)
+	}()
 	d.r.ResetStream(src)
 	shaped := true
 	switch d.r.Kind() {
@@ -42,10 +50,15 @@ func (*Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
 }
 
 type stream struct {
+	state
+	r wirejson.Reader
+}
+
+// state is all that belongs to one answer.
+type state struct {
 	protocol.Seen
 	called bool   // a function call was seen: a later STOP means it is to be run
 	stash  []byte // the last chunk with usage, not read yet
-	r      wirejson.Reader
 }
 
 var (

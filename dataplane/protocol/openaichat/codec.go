@@ -6,6 +6,7 @@ package openaichat
 import (
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -16,7 +17,10 @@ import (
 )
 
 // Codec is the codec. It is safe for concurrent use.
-type Codec struct{ inspector protocol.Inspector }
+type Codec struct {
+	inspector protocol.Inspector
+	answers   sync.Pool // of *stream, kept for the buffers of their readers
+}
 
 var _ protocol.Codec = (*Codec)(nil)
 

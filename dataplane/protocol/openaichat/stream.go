@@ -16,20 +16,35 @@ import (
 //
 // Terminated is true after [DONE]. Servers that never send it are told by
 // Stop().Native, which is set once a finish_reason was seen.
-func (*Codec) NewStream(asked bool) protocol.StreamDecoder { return &stream{asked: asked} }
+func (*Codec) NewStream(asked bool) protocol.StreamDecoder {
+	return &stream{state: state{asked: asked}}
+}
 
 // ReadAnswer reads a chat completion.
-func (*Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
-	var d stream
+func (c *Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
+	d, _ := c.answers.Get().(*stream)
+	if d == nil {
+		d = new(stream)
+	}
+	defer func() {
+		d.state = state{}
+		d.r.Release()
+		c.answers.Put(d)
+	}()
 	d.r.ResetStream(src)
 	found := d.chunk()
 	return d.Answer(&d.r, found.object)
 }
 
 type stream struct {
+	state
+	r wirejson.Reader
+}
+
+// state is all that belongs to one answer.
+type state struct {
 	protocol.Seen
 	asked bool
-	r     wirejson.Reader
 }
 
 // Observe takes the next frame.

@@ -4,6 +4,7 @@ package openairesponses
 import (
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -17,6 +18,7 @@ import (
 // Codec is the codec. It is safe for concurrent use.
 type Codec struct {
 	inspector protocol.Inspector
+	answers   sync.Pool        // of *stream, kept for the buffers of their readers
 	models    openaichat.Codec // the vendor has one model list for both protocols
 }
 

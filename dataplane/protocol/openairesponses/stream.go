@@ -18,19 +18,33 @@ import (
 func (*Codec) NewStream(bool) protocol.StreamDecoder { return new(stream) }
 
 // ReadAnswer reads a response object.
-func (*Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
-	d := stream{whole: true}
+func (c *Codec) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
+	d, _ := c.answers.Get().(*stream)
+	if d == nil {
+		d = new(stream)
+	}
+	defer func() {
+		d.state = state{}
+		d.r.Release()
+		c.answers.Put(d)
+	}()
+	d.whole = true
 	d.r.ResetStream(src)
 	object := d.response()
 	return d.Answer(&d.r, object)
 }
 
 type stream struct {
+	state
+	r wirejson.Reader
+}
+
+// state is all that belongs to one answer.
+type state struct {
 	protocol.Seen
 	whole   bool // a whole response is read: its output was not counted before
 	next    int64
 	created int64
-	r       wirejson.Reader
 }
 
 var (

@@ -47,6 +47,11 @@ func (e *elider) reset(src io.Reader) {
 	*e = elider{src: src, store: store, lengths: e.lengths[:0]}
 }
 
+// release drops the source and what was read from it, and keeps the memory.
+func (e *elider) release() {
+	*e = elider{store: e.store, lengths: e.lengths[:0]}
+}
+
 // pop takes the length of the next cut string.
 func (e *elider) pop() {
 	e.last = 0

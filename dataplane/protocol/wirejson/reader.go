@@ -74,8 +74,13 @@ func (r *Reader) ResetLenient(data []byte) {
 
 // ResetStream starts over, leniently, on JSON that is still arriving. Strings are
 // cut to their first bytes, so that memory stays bounded whatever the answer
-// holds; their lengths stay known to Len.
+// holds; their lengths stay known to Len. A *bytes.Buffer holds all there is: it is
+// emptied, and its bytes are read where they are.
 func (r *Reader) ResetStream(src io.Reader) {
+	if all, ok := src.(*bytes.Buffer); ok {
+		r.ResetLenient(all.Next(all.Len()))
+		return
+	}
 	r.start(nil, maxAnswerDepth)
 	r.stream = true
 	r.elided.reset(src)
@@ -88,8 +93,12 @@ func (r *Reader) start(data []byte, depth int) {
 }
 
 // Release drops the reference to the bytes that were read, so that a kept Reader
-// does not keep them alive.
-func (r *Reader) Release() { r.ResetLenient(nil) }
+// does not keep them, or the source of a stream, alive.
+func (r *Reader) Release() {
+	r.ResetLenient(nil)
+	r.name = nil
+	r.elided.release()
+}
 
 // Err is the first error: a *jsontext.SyntacticError, ErrDepth, ErrTrailing or
 // the error of the source.
