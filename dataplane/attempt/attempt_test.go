@@ -43,6 +43,7 @@ type answer struct {
 	body    string
 	err     error
 	latency time.Duration
+	stalls  bool // the body never ends
 }
 
 const okBody = `{"id":"1","model":"up","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
@@ -127,10 +128,19 @@ func (w *world) Do(ctx context.Context, c *upstream.Call) (*http.Response, error
 	if h == nil {
 		h = http.Header{}
 	}
-	return &http.Response{
-		StatusCode: a.status, Header: h, ContentLength: int64(len(a.body)),
-		Body: io.NopCloser(bytes.NewReader([]byte(a.body))),
-	}, nil
+	var body io.Reader = bytes.NewReader([]byte(a.body))
+	if a.stalls {
+		body = io.MultiReader(body, stalled{ctx})
+	}
+	return &http.Response{StatusCode: a.status, Header: h, ContentLength: int64(len(a.body)), Body: io.NopCloser(body)}, nil
+}
+
+// stalled sends nothing until the call is ended.
+type stalled struct{ ctx context.Context }
+
+func (s stalled) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
 }
 
 // Begin implements Recorder.
@@ -275,6 +285,30 @@ func TestRetryAfterRestsTheAccountExactlySoLong(t *testing.T) {
 		}
 		if r := rests[0]; r.Kind != "rate_limit" || r.Status != 429 || r.RequestID != "req_1" || r.Scope != schedule.QuotaModel {
 			t.Errorf("cooldown %+v does not say what caused it", r)
+		}
+	})
+}
+
+// The status is known; only details are missing. A stream has no deadline that would
+// end the wait for them.
+func TestErrorAnswerThatNeverEndsIsFailedOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stuck := status(500)
+		stuck.stalls = true
+		w := newWorld(t, nil, map[string][]answer{"a": {stuck}, "b": {ok()}})
+		start := time.Now()
+		res, _ := w.run(t, t.Context(), func(r *Request) { r.Policy.Deadline = time.Time{} })
+		if res.Fault != nil || !strings.HasSuffix(w.path(), "b") {
+			t.Errorf("called %q with fault %v, want the other account's answer", w.path(), res.Fault)
+		}
+		if took := time.Since(start); took > 3*errorBodyWait {
+			t.Errorf("it took %v", took)
+		}
+		for _, f := range res.Failed {
+			if f.Class != fault.ServerError {
+				t.Errorf("the status was taken as %v", f.Class)
+			}
 		}
 	})
 }

@@ -27,8 +27,15 @@ var errHeaders = errors.New("the upstream sent no response headers in time")
 // errUnended is the fault of an attempt of which nobody said how it ended.
 var errUnended = fault.New(fault.Internal, "")
 
-// maxErrorBody bounds what is read of an upstream's error answer.
-const maxErrorBody = 64 << 10
+// What is read of an upstream's error answer is bounded in size and time. The status is
+// known by then: what did not come is done without.
+const (
+	maxErrorBody  = 64 << 10
+	errorBodyWait = 5 * time.Second
+)
+
+// errErrorBody is the cause with which the wait for the body of an error answer ends.
+var errErrorBody = errors.New("the upstream did not finish its error answer in time")
 
 // attempt makes one call of a provider. A nil fault means that the answer, whole or
 // broken, went to the client.
@@ -61,7 +68,7 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate) *fault.Error {
 	}
 	end.Status, end.Upstream = resp.StatusCode, requestID(resp.Header)
 	if resp.StatusCode >= 300 {
-		f = x.rejected(resp)
+		f = x.rejected(resp, cancel)
 		end.Fault = f
 		return f
 	}
@@ -99,9 +106,11 @@ func (x *run) send(ctx context.Context, cancel context.CancelCauseFunc, call *up
 	return nil, f
 }
 
-// rejected reads an upstream's error answer and says what it means.
-func (x *run) rejected(resp *http.Response) *fault.Error {
+// rejected reads an upstream's error answer and says what it means. cancel ends the
+// upstream call.
+func (x *run) rejected(resp *http.Response, cancel context.CancelCauseFunc) *fault.Error {
 	defer resp.Body.Close()
+	defer time.AfterFunc(errorBodyWait, func() { cancel(errErrorBody) }).Stop()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	f := x.r.Codec.Classify(resp.StatusCode, resp.Header, body, time.Now())
 	if f.UpstreamRequestID == "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math/bits"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -49,8 +50,27 @@ func (b *Body) release() {
 	}
 }
 
-// bodyIdle is the longest silence of a client that sends a body.
-const bodyIdle = 30 * time.Second
+// A client that sends a body may be silent for bodyIdle, and may take bodyGrace and
+// another second for every bodyRate bytes that came: one that sends a byte now and
+// then would otherwise hold its buffer for as long as it likes.
+const (
+	bodyIdle  = 30 * time.Second
+	bodyGrace = time.Minute
+	bodyRate  = 16 << 10
+)
+
+// bodyUntil is when the next bytes of a body must be there.
+func bodyUntil(start, now time.Time, have int) time.Time {
+	idle := now.Add(bodyIdle)
+	if whole := start.Add(bodyGrace + time.Duration(have/bodyRate)*time.Second); whole.Before(idle) {
+		return whole
+	}
+	return idle
+}
+
+// firstBuffer is how much is made room for before a byte of the body came. What a
+// client announces costs it nothing, so the rest of the room follows what it sends.
+const firstBuffer = 256 << 10
 
 // read reads the whole body of a request, at most limit bytes.
 func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Body, *fault.Error) {
@@ -60,23 +80,25 @@ func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Bo
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, fault.Newf(fault.UnsupportedEncoding, "the request body has the content encoding %q; send it without one", enc)
 	}
-	size := r.ContentLength
-	if size < 0 {
-		size = 16 << 10
-	}
 	// One byte more than announced, so that the end is seen without growing.
-	buf := b.get(int(size) + 1)
+	size, most := 16<<10, int(limit)+1
+	if r.ContentLength >= 0 {
+		most = int(r.ContentLength) + 1
+		size = min(most, firstBuffer)
+	}
+	buf := b.get(size)
+	start := time.Now()
 	rc := http.NewResponseController(w)
 	until := time.Time{} // the deadline that is set
 	for {
 		if len(buf) == cap(buf) {
-			bigger := b.get(2 * cap(buf))
+			bigger := b.get(max(min(4*cap(buf), most), cap(buf)+1))
 			bigger = append(bigger, buf...)
 			b.put(buf)
 			buf = bigger
 		}
-		if now := time.Now(); until.Sub(now) < bodyIdle-bodyIdle/16 {
-			until = now.Add(bodyIdle)
+		if next := bodyUntil(start, time.Now(), len(buf)); next.Sub(until) > bodyIdle/16 {
+			until = next
 			// A server that cannot set deadlines is a test's; the bound then is the test's own.
 			_ = rc.SetReadDeadline(until)
 		}
@@ -110,7 +132,12 @@ func readFault(err error) *fault.Error {
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return &fault.Error{Class: fault.BodyTimeout, Err: err}
 	}
-	return &fault.Error{Class: fault.ClientClosed, Err: err}
+	var broken *net.OpError
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &broken) {
+		return &fault.Error{Class: fault.ClientClosed, Err: err}
+	}
+	// The client is there and waits for an answer: what it sent is no chunked body.
+	return &fault.Error{Class: fault.InvalidRequest, Public: "The body's transfer encoding cannot be read. Send chunks as HTTP/1.1 has them, or a Content-Length.", Err: err}
 }
 
 // buffers pools byte slices in classes a quarter apart, so that a buffer is at most

@@ -21,6 +21,10 @@ type Config struct {
 	MaxBody        int64 // bytes of a request body; default 16 MiB, at most MaxBodyLimit
 	MaxHeaderBytes int   // of all request headers; default 64 KiB
 	MaxHeaders     int   // number of request header lines; default 500
+
+	// WriteIdle is how long a client may take nothing of its answer before its
+	// connection is ended; default 2 minutes.
+	WriteIdle time.Duration
 }
 
 // MaxBodyLimit is the largest body that a route may take.
@@ -43,6 +47,9 @@ func New(cfg Config, codecs ...protocol.Codec) *Handler {
 	}
 	if cfg.MaxHeaders <= 0 {
 		cfg.MaxHeaders = 500
+	}
+	if cfg.WriteIdle <= 0 {
+		cfg.WriteIdle = 2 * time.Minute
 	}
 	h := &Handler{cfg: cfg, codecs: make(map[protocol.Name]protocol.Codec, len(codecs))}
 	for _, c := range codecs {
@@ -80,9 +87,10 @@ func (h *Handler) Accept(w http.ResponseWriter, r *http.Request, view *snapshot.
 		Start:   time.Now(),
 		View:    view,
 		Request: r,
-		Writer:  w,
+		Writer:  &writer{ResponseWriter: w, idle: h.cfg.WriteIdle},
 		handler: h,
 	}
+	c.Writer.(*writer).extend() // what the last call on the connection left may be over
 	values := [...]string{c.ID, ""}
 	w.Header()["X-Gateway-Request-Id"] = values[0:1:1]
 	if f := h.boundHeaders(r.Header); f != nil {
@@ -156,10 +164,11 @@ func (c *Call) Close() {
 	}
 }
 
-// Fail renders a fault in the client's protocol, unless the answer has begun or the
-// client is gone.
+// Fail renders a fault in the client's protocol, unless the answer has begun. A client
+// that left is answered too: one that closed its sending side alone still listens, and
+// without an answer the server would tell it that all is well.
 func (c *Call) Fail(f *fault.Error) {
-	if c.Committed || f.Class == fault.ClientCanceled || f.Class == fault.ClientClosed {
+	if c.Committed {
 		return
 	}
 	if c.Codec == nil {
@@ -201,7 +210,16 @@ func (c *Call) Answer(body []byte) {
 	c.write(http.StatusOK, body)
 }
 
+// unreadWait is how long the server waits for a body that nobody will read, so that
+// the connection can be used again.
+const unreadWait = 5 * time.Second
+
 func (c *Call) write(status int, body []byte) {
+	if c.Body == nil && c.Request.ContentLength != 0 {
+		// The server reads what is left of a small body before it answers, however
+		// long that takes.
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(unreadWait))
+	}
 	c.Writer.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	c.Committed = true
 	c.Writer.WriteHeader(status)

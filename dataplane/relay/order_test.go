@@ -62,3 +62,31 @@ func answer(body io.Reader) *http.Response {
 }
 
 func ownError(*fault.Error, protocol.StreamDecoder) []byte { return bytes.Clone([]byte("made up")) }
+
+// endless sends signs of life and nothing else.
+type endless struct{ sent int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := 0
+	for n+8 <= len(p) {
+		n += copy(p[n:], ": ping\n\n")
+	}
+	e.sent += n
+	return n, nil
+}
+
+func TestStreamWithoutContentIsGivenUpBeforeItFillsTheMemory(t *testing.T) {
+	t.Parallel()
+	src := new(endless)
+	s, f := Open(t.Context(), answer(src), openaichat.New().NewStream(false), Limits{}, OwnMark, func(error) {})
+	if f == nil {
+		s.close()
+		t.Fatal("a stream without content was opened")
+	}
+	if f.Class != fault.Malformed {
+		t.Errorf("class %v, want malformed", f.Class)
+	}
+	if src.sent > 2*maxHeld {
+		t.Errorf("%d bytes were taken", src.sent)
+	}
+}

@@ -65,6 +65,12 @@ type Hooks struct {
 // ProgressEvery is the interval of Hooks.Progress.
 const ProgressEvery = 5 * time.Second
 
+// maxHeld bounds what is held back before the first content: two of the largest frames
+// (Responses tells the request back in two of them) and small ones beside them.
+const maxHeld = 2*sse.DefaultMaxFrame + lookAhead
+
+var errHeld = errors.New("the upstream sent more than 32 MiB before any content")
+
 // tailWait is how long bytes that follow the end of a stream are waited for.
 const tailWait = time.Second
 
@@ -131,6 +137,9 @@ func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l 
 		case f != nil:
 			s.close()
 			return nil, f
+		case len(s.held) > maxHeld:
+			s.close()
+			return nil, &fault.Error{Class: fault.Malformed, Err: errHeld}
 		case s.readErr != nil:
 			f := s.brokenBefore(ctx)
 			s.close()
