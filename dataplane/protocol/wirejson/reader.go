@@ -53,6 +53,8 @@ type Reader struct {
 	data     []byte
 	elided   elider // cuts strings while streaming
 	stream   bool   // reading through elided, not from data
+	skeleton skeleton
+	short    bool // reading the skeleton of data
 	maxDepth int
 	pending  bool // a value comes next and was not read yet
 	name     []byte
@@ -63,6 +65,9 @@ type Reader struct {
 // ResetStrict starts over on a request body.
 func (r *Reader) ResetStrict(data []byte) {
 	r.start(data, MaxDepth)
+	if r.short = r.skeleton.of(data); r.short {
+		r.buf = *bytes.NewBuffer(r.skeleton.buf)
+	}
 	r.dec.Reset(&r.buf)
 }
 
@@ -89,7 +94,7 @@ func (r *Reader) ResetStream(src io.Reader) {
 
 func (r *Reader) start(data []byte, depth int) {
 	r.buf = *bytes.NewBuffer(data)
-	r.data, r.maxDepth, r.stream, r.pending, r.err = data, depth, false, true, nil
+	r.data, r.maxDepth, r.stream, r.short, r.pending, r.err = data, depth, false, false, true, nil
 }
 
 // Release drops the reference to the bytes that were read, so that a kept Reader
@@ -98,6 +103,7 @@ func (r *Reader) Release() {
 	r.ResetLenient(nil)
 	r.name = nil
 	r.elided.release()
+	r.skeleton.release()
 }
 
 // Err is the first error: a *jsontext.SyntacticError, ErrDepth, ErrTrailing or
@@ -105,6 +111,16 @@ func (r *Reader) Release() {
 func (r *Reader) Err() error { return r.err }
 
 func (r *Reader) fail(err error) {
+	if r.short && r.err == nil {
+		// The body has the same fault. Its own offsets are what the caller can use.
+		r.short = false
+		r.buf = *bytes.NewBuffer(r.data)
+		r.dec.Reset(&r.buf)
+		r.pending = true
+		if r.Done() != nil {
+			return
+		}
+	}
 	if r.err == nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -142,7 +158,8 @@ func (r *Reader) Next() bool {
 	if r.err != nil {
 		return false
 	}
-	switch r.dec.PeekKind() {
+	next := r.dec.PeekKind()
+	switch next {
 	case '}', ']':
 		r.token()
 		return false
@@ -151,6 +168,10 @@ func (r *Reader) Next() bool {
 		return false
 	}
 	if kind, _ := r.dec.StackIndex(r.dec.StackDepth()); kind == '{' {
+		if next != '"' {
+			r.token() // takes the error: a name must be a string
+			return false
+		}
 		raw, err := r.dec.ReadValue()
 		if err != nil {
 			r.fail(err)
@@ -223,10 +244,17 @@ func (r *Reader) Raw() []byte {
 		}
 	}
 	r.pending = false
+	from := 0
+	if r.short {
+		from = r.Start()
+	}
 	raw, err := r.dec.ReadValue()
 	if err != nil {
 		r.fail(err)
 		return nil
+	}
+	if r.short {
+		return r.data[from:r.End()]
 	}
 	if raw.Kind() == '"' {
 		r.cut(raw)
@@ -320,7 +348,7 @@ func (r *Reader) Null() bool {
 
 // Start is the offset at which the value that comes next starts. Only over bytes.
 func (r *Reader) Start() int {
-	at := int(r.dec.InputOffset())
+	at := r.End()
 	for at < len(r.data) && strings.IndexByte(" \t\r\n:,", r.data[at]) >= 0 {
 		at++
 	}
@@ -328,7 +356,13 @@ func (r *Reader) Start() int {
 }
 
 // End is the offset just after what was read last. Only over bytes.
-func (r *Reader) End() int { return int(r.dec.InputOffset()) }
+func (r *Reader) End() int {
+	at := int(r.dec.InputOffset())
+	if r.short {
+		return r.skeleton.offset(at)
+	}
+	return at
+}
 
 // Done demands that nothing but white space follows the value, and returns the
 // first error of the whole reading.

@@ -1,0 +1,13 @@
+package wirejson
+
+// ResetPlain is ResetStrict without a skeleton: the walk that it must agree with.
+func (r *Reader) ResetPlain(data []byte) {
+	r.start(data, MaxDepth)
+	r.dec.Reset(&r.buf)
+}
+
+// Short reports whether a skeleton is being read.
+func (r *Reader) Short() bool { return r.short }
+
+// PlainRun is plainRun.
+func PlainRun(b []byte) (int, bool) { return plainRun(b) }
