@@ -141,10 +141,23 @@ func plainRun(b []byte) (n int, ascii bool) {
 		ones = 0x0101010101010101
 		high = 0x80 * ones
 	)
+	hitsOf := func(w uint64) uint64 {
+		return ((w ^ 0x02*ones - 0x21*ones) | (w ^ '\\'*ones - ones)) &^ w & high
+	}
 	seen := uint64(0)
+	for len(b)-n >= 32 {
+		four := (*[32]byte)(b[n:])
+		w0, w1 := binary.LittleEndian.Uint64(four[:8]), binary.LittleEndian.Uint64(four[8:16])
+		w2, w3 := binary.LittleEndian.Uint64(four[16:24]), binary.LittleEndian.Uint64(four[24:])
+		if hitsOf(w0)|hitsOf(w1)|hitsOf(w2)|hitsOf(w3) != 0 {
+			break
+		}
+		seen |= w0 | w1 | w2 | w3
+		n += 32
+	}
 	for len(b)-n >= 8 {
 		w := binary.LittleEndian.Uint64(b[n:])
-		hits := ((w ^ 0x02*ones - 0x21*ones) | (w ^ '\\'*ones - ones)) &^ w & high
+		hits := hitsOf(w)
 		if hits != 0 {
 			i := bits.TrailingZeros64(hits) &^ 7
 			return n + i/8, (seen|w&(1<<i-1))&high == 0

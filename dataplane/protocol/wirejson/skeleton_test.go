@@ -228,7 +228,7 @@ func FuzzSkeletons(f *testing.F) {
 func TestPlainRunEndsAtTheFirstByteThatIsNotPlain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		b := []byte(strings.Repeat("a", rapid.IntRange(0, 20).Draw(t, "start")))
+		b := []byte(strings.Repeat("a", rapid.IntRange(0, 80).Draw(t, "start")))
 		b = append(b, rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\x1f !\"#[\\]\x7f\x80\xa2\xdc"))), 0, 30).Draw(t, "bytes")...)
 		want, ascii := 0, true
 		for want < len(b) && b[want] >= ' ' && b[want] != '"' && b[want] != '\\' {
