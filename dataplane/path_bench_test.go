@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -63,6 +64,16 @@ func (d *discard) Header() http.Header { return d.h }
 
 // Write implements http.ResponseWriter.
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// EnableFullDuplex, SetReadDeadline and SetWriteDeadline are for http.ResponseController:
+// a real server has them, and making an error for each would be counted as the node's work.
+func (d *discard) EnableFullDuplex() error { return nil }
+
+// SetReadDeadline is for http.ResponseController.
+func (d *discard) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline is for http.ResponseController.
+func (d *discard) SetWriteDeadline(time.Time) error { return nil }
 
 // WriteHeader implements http.ResponseWriter.
 func (d *discard) WriteHeader(status int) { d.status = status }

@@ -51,14 +51,16 @@ func Assess(outcome ledgerv1.AttemptOutcome, c Count) Assessment {
 	case ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_REFUSED_UPSTREAM, ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_CACHE_HIT:
 		settled.Units = &ledgerv1.Units{}
 	case ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_COMPLETED:
-		settled.Source, settled.Units = ledgerv1.UsageSource_USAGE_SOURCE_ESTIMATED, sound(c.Counted)
 		if c.Reported != nil {
 			settled.Source, settled.Units = ledgerv1.UsageSource_USAGE_SOURCE_PROVIDER, sound(c.Reported)
+		} else {
+			settled.Source, settled.Units = ledgerv1.UsageSource_USAGE_SOURCE_ESTIMATED, sound(c.Counted)
 		}
 	case ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED:
-		settled.Source, settled.Units = ledgerv1.UsageSource_USAGE_SOURCE_PARTIAL, larger(c.Reported, c.Counted)
 		if c.Final && c.Reported != nil {
 			settled.Source, settled.Units = ledgerv1.UsageSource_USAGE_SOURCE_PROVIDER, sound(c.Reported)
+		} else {
+			settled.Source, settled.Units = ledgerv1.UsageSource_USAGE_SOURCE_PARTIAL, larger(c.Reported, c.Counted)
 		}
 	case ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_BROKEN:
 		settled.Source, settled.Units = ledgerv1.UsageSource_USAGE_SOURCE_PARTIAL, larger(c.Reported, c.Counted)

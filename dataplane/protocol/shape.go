@@ -182,7 +182,7 @@ func (in *Inspector) Inspect(body []byte, acted []string, member func(r *wirejso
 		in.readers.Put(r)
 	}()
 	r.ResetStrict(body)
-	s := &Shape{Choices: 1, Members: make([]Member, 0, 24)}
+	s := &Shape{Choices: 1, Members: make([]Member, 0, 12)}
 	if kind := r.Kind(); kind != '{' {
 		if err := r.Done(); err != nil {
 			return nil, bodyFault(err)
@@ -195,7 +195,7 @@ func (in *Inspector) Inspect(body []byte, acted []string, member func(r *wirejso
 		if len(s.Members) == MaxMembers {
 			return nil, fault.Newf(fault.InvalidRequest, "The body has more than %d top-level members.", MaxMembers)
 		}
-		name := string(r.Name())
+		name := nameOf(r, acted)
 		for _, a := range acted {
 			if name != a && strings.EqualFold(name, a) {
 				return nil, &fault.Error{
@@ -216,6 +216,17 @@ func (in *Inspector) Inspect(body []byte, acted []string, member func(r *wirejso
 		return nil, bodyFault(err)
 	}
 	return s, nil
+}
+
+// nameOf is the name of the member at hand, without a copy if it is one of known.
+func nameOf(r *wirejson.Reader, known []string) string {
+	raw := r.Name()
+	for _, k := range known {
+		if string(raw) == k {
+			return k
+		}
+	}
+	return string(raw)
 }
 
 // bodyFault tells the caller what is wrong with its JSON and where.

@@ -36,7 +36,13 @@ type Selection struct {
 	query      *Query
 	earliest   time.Time // when the first resting candidate returns; zero if none rests
 	usable     int       // candidates that configuration and request alone allow
+
+	// Room for the lists of a model with few accounts, which most have.
+	reasonRoom [few]Reason
+	orderRoom  [few]int
 }
+
+const few = 4
 
 // Scheduler chooses accounts. Safe for concurrent use.
 type Scheduler struct {
@@ -55,10 +61,14 @@ func New() *Scheduler {
 // this request must not use again; it may be nil. It takes no slot: see Acquire.
 func (s *Scheduler) Select(q *Query, candidates []plan.Candidate, skip map[string]Reason, now time.Time) *Selection {
 	sel := &Selection{
-		Reasons:    make([]Reason, len(candidates)),
 		DecisionID: q.DecisionID,
 		candidates: candidates,
 		query:      q,
+	}
+	if len(candidates) <= few {
+		sel.Reasons, sel.Order = sel.reasonRoom[:len(candidates)], sel.orderRoom[:0]
+	} else {
+		sel.Reasons, sel.Order = make([]Reason, len(candidates)), make([]int, 0, len(candidates))
 	}
 	open := int32(0)
 	for i := range candidates {
