@@ -163,8 +163,15 @@ func startNode(b *testing.B, upstream string) *process {
 	return start(b, "node", "AIDY_BENCH_UPSTREAM="+upstream, "AIDY_BENCH_DIR="+b.TempDir())
 }
 
+// What nginx does towards its upstream. nginxDefault is what a bare proxy_pass does: HTTP/1.0
+// and a connection for each request. nginxKept is HTTP/1.1 over kept connections, as the node does.
+const (
+	nginxDefault = ""
+	nginxKept    = `proxy_http_version 1.1; proxy_set_header Connection "";`
+)
+
 // startNginx starts one worker of nginx before the provider; nil without nginx.
-func startNginx(b *testing.B, upstream string) *process {
+func startNginx(b *testing.B, upstream, how string) *process {
 	b.Helper()
 	exe, err := exec.LookPath("nginx")
 	if err != nil {
@@ -177,14 +184,18 @@ func startNginx(b *testing.B, upstream string) *process {
 	}
 	addr := l.Addr().String()
 	l.Close()
+	to := strings.TrimPrefix(upstream, "http://")
+	if how == nginxKept {
+		to = "kept"
+	}
 	conf := fmt.Sprintf(`daemon off; master_process off; worker_processes 1; pid %[1]s/pid; error_log %[1]s/error.log;
 events { worker_connections 4096; }
 http {
   access_log off; client_max_body_size 64m; client_body_buffer_size 2m; keepalive_requests 1000000;
   client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
-  upstream mock { server %[2]s; keepalive 256; keepalive_requests 1000000; }
-  server { listen %[3]s; location / { proxy_pass http://mock; proxy_http_version 1.1; proxy_set_header Connection ""; } }
-}`, dir, strings.TrimPrefix(upstream, "http://"), addr)
+  upstream kept { server %[2]s; keepalive 256; keepalive_requests 1000000; }
+  server { listen %[3]s; location / { proxy_pass http://%[4]s; %[5]s } }
+}`, dir, strings.TrimPrefix(upstream, "http://"), addr, to, how)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		b.Fatal(err)
@@ -295,14 +306,22 @@ func load(b *testing.B, url string, body []byte, c int, d time.Duration) int64 {
 
 // BenchmarkCPUPerRequest compares the CPU time of a request through a node, with
 // authentication, scheduling, metering and headers on, with nginx's proxy_pass in
-// the same run. The two take turns in short rounds and the best round of each
-// counts, so that what else the machine does hits both.
+// the same run, once as it is by default and once with kept connections to the
+// upstream. The three take turns in short rounds and the best round of each counts,
+// so that what else the machine does hits all.
 func BenchmarkCPUPerRequest(b *testing.B) {
 	for _, size := range []int{1 << 10, 200 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
 			mock := start(b, "provider")
 			node := startNode(b, mock.url)
-			nginx := startNginx(b, mock.url)
+			proxies := []struct {
+				name string
+				p    *process
+				best time.Duration
+			}{
+				{"default", startNginx(b, mock.url, nginxDefault), 0},
+				{"keepalive", startNginx(b, mock.url, nginxKept), 0},
+			}
 			const rounds, each = 8, time.Second / 2
 			body := chatBody(size, false)
 			perRequest := func(p *process) time.Duration {
@@ -311,17 +330,24 @@ func BenchmarkCPUPerRequest(b *testing.B) {
 				return (p.cpu(b) - before) / time.Duration(n)
 			}
 			for b.Loop() {
-				ours, theirs := time.Duration(1<<62), time.Duration(1<<62)
+				ours := time.Duration(1 << 62)
+				for i := range proxies {
+					proxies[i].best = 1 << 62
+				}
 				for range rounds {
 					ours = min(ours, perRequest(node))
-					if nginx != nil {
-						theirs = min(theirs, perRequest(nginx))
+					for i := range proxies {
+						if x := &proxies[i]; x.p != nil {
+							x.best = min(x.best, perRequest(x.p))
+						}
 					}
 				}
 				b.ReportMetric(float64(ours.Nanoseconds())/1e3, "node-cpu-us/req")
-				if nginx != nil {
-					b.ReportMetric(float64(theirs.Nanoseconds())/1e3, "nginx-cpu-us/req")
-					b.ReportMetric(float64(ours)/float64(theirs), "x-nginx")
+				for _, x := range proxies {
+					if x.p != nil {
+						b.ReportMetric(float64(x.best.Nanoseconds())/1e3, "nginx-"+x.name+"-cpu-us/req")
+						b.ReportMetric(float64(ours)/float64(x.best), "x-nginx-"+x.name)
+					}
 				}
 			}
 			b.ReportMetric(0, "ns/op")
