@@ -284,7 +284,7 @@ func TestG04ANodeRefusesNothingThatTheControlPlaneAccepts(t *testing.T) {
 // countingLookup counts what a check reads.
 type countingLookup struct {
 	*View
-	tenants, keys map[string]bool
+	tenants map[string]bool
 }
 
 func (c *countingLookup) Tenant(id string) *syncv1.TenantShard {

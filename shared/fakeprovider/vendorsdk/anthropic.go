@@ -36,7 +36,7 @@ func anthropicParams(q Question) anthropic.MessageNewParams {
 		content = append(content, anthropic.NewImageBlockBase64("image/png", base64.StdEncoding.EncodeToString(q.Image)))
 	}
 	p := anthropic.MessageNewParams{
-		Model: anthropic.Model(q.Model), MaxTokens: anthropicTokens,
+		Model: q.Model, MaxTokens: anthropicTokens,
 		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(content...)},
 	}
 	if q.Result != "" {
@@ -62,7 +62,7 @@ func anthropicParams(q Question) anthropic.MessageNewParams {
 }
 
 func anthropicReply(m *anthropic.Message) Reply {
-	r := Reply{Stop: string(m.StopReason), Model: string(m.Model)}
+	r := Reply{Stop: string(m.StopReason), Model: m.Model}
 	u := m.Usage
 	r.Prompt, r.Output = u.InputTokens, u.OutputTokens
 	r.Cached, r.Written, r.Thought = u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokensDetails.ThinkingTokens
