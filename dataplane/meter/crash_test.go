@@ -178,7 +178,8 @@ func crashLoad(dir string, l *Log, m *Meter, tag string) error {
 }
 
 // fileLedger is a ledger that outlives its process. A row is a line; the reader
-// takes a row that stands there twice as one, as the primary key would.
+// takes a row that stands there twice as one, as the primary key would. A kill can
+// tear a line: a row counts if it has its end, and each batch starts on a new line.
 type fileLedger struct {
 	path, step  string
 	afterCommit func()
@@ -189,8 +190,9 @@ func (f *fileLedger) IngestUsage(_ context.Context, req *ledgerv1.IngestUsageReq
 		die()
 	}
 	var b bytes.Buffer
+	b.WriteByte('\n')
 	for _, e := range req.Events {
-		fmt.Fprintf(&b, "%s %d %d %d\n", rowKey(e), e.Units.Input, e.Units.Output, e.LogSeq)
+		fmt.Fprintf(&b, "%s %d %d %d end\n", rowKey(e), e.Units.Input, e.Units.Output, e.LogSeq)
 	}
 	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -275,8 +277,11 @@ func checkLedger(t *testing.T, w *world, dir string, extra int) {
 	}
 	kinds, rows := map[string][]string{}, map[string]string{}
 	for line := range strings.Lines(string(b)) {
+		if !strings.HasSuffix(line, " end\n") {
+			continue
+		}
 		f := strings.Fields(line)
-		if len(f) != 4 {
+		if len(f) != 5 {
 			t.Fatalf("ledger holds %q", line)
 		}
 		row := strings.Join(f[1:3], " ")
@@ -374,7 +379,7 @@ func TestL3KillDuringRecovery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(b, []byte("\n")); n != 10 {
+	if n := bytes.Count(b, []byte(" end\n")); n != 10 {
 		t.Errorf("%d events were shipped, want each of the 10 attempts once", n)
 	}
 }
