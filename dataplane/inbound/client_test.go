@@ -13,6 +13,7 @@ import (
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/openaichat"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
 )
 
 // A client that reads nothing, on a connection that stays open, must not hold its call.
@@ -108,6 +109,28 @@ func TestClientIsNeverToldThatAllIsWellAfterAFault(t *testing.T) {
 				t.Errorf("answered with %q, want status %d and an error", answer, tc.want)
 			}
 		})
+	}
+}
+
+// Clients take 401 and 404 for final, so a node that has read only one domain of its
+// configuration from disk must not say so.
+func TestHalfAConfigurationIsNone(t *testing.T) {
+	t.Parallel()
+	h := New(Config{}, openaichat.New())
+	at := snapshot.Position{Epoch: 1, Generation: 1}
+	for name, tc := range map[string]struct {
+		view *snapshot.View
+		ok   bool
+	}{
+		"nothing":       {nil, false},
+		"policy alone":  {&snapshot.View{Policy: at}, false},
+		"identity only": {&snapshot.View{Identity: at}, false},
+		"both":          {&snapshot.View{Identity: at, Policy: at}, true},
+	} {
+		_, f := h.Accept(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), tc.view)
+		if (f == nil) != tc.ok || f != nil && f.Class != fault.ConfigUnavailable {
+			t.Errorf("%s: %v", name, f)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ type Call struct {
 }
 
 // Accept begins a request: it gets its id, and its headers are bounded. view may be
-// nil on a node that has no configuration yet, which is a fault. The call is never
+// nil, or not whole, on a node that has no configuration yet, which is a fault. The call is never
 // nil, so that any fault can be rendered.
 func (h *Handler) Accept(w http.ResponseWriter, r *http.Request, view *snapshot.View) (*Call, *fault.Error) {
 	c := &Call{
@@ -96,7 +96,7 @@ func (h *Handler) Accept(w http.ResponseWriter, r *http.Request, view *snapshot.
 	if f := h.boundHeaders(r.Header); f != nil {
 		return c, f
 	}
-	if view == nil {
+	if !view.Whole() {
 		return c, fault.New(fault.ConfigUnavailable, "")
 	}
 	values[1] = strconv.FormatUint(view.Policy.Generation, 10)

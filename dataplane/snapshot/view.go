@@ -39,6 +39,11 @@ type View struct {
 	routes   cow[*Route] // by host, 0, path prefix
 }
 
+// Whole reports whether there is a state of every domain. A View that is not whole is
+// that of a node which has just started: with it every call would be refused for a
+// reason that is not so, an unknown path or an unknown key.
+func (v *View) Whole() bool { return v != nil && !v.Identity.IsZero() && !v.Policy.IsZero() }
+
 // Global is what belongs to no tenant.
 type Global struct {
 	Message   *syncv1.GlobalShard
