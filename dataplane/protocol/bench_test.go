@@ -123,7 +123,9 @@ func TestInspectMemoryDoesNotGrowWithThePrompt(t *testing.T) {
 				}
 			})
 		}
-		if a, b := allocs(small), allocs(large); b > a+2 || b > 20 {
+		// Under the race detector pools give their things up at random, so the bound is
+		// wide; a body decoded piece by piece makes thousands.
+		if a, b := allocs(small), allocs(large); b > a+16 || b > 40 {
 			t.Errorf("%s: %v allocations for 4 KiB, %v for 1 MiB", c.Name(), a, b)
 		}
 	}
