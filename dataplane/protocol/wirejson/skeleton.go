@@ -50,6 +50,9 @@ func (s *skeleton) of(data []byte) bool {
 		return false
 	}
 	limit := max(skeletonMax, len(data)/8)
+	if s.buf == nil { // room at once for what agents send, instead of growing to it
+		s.buf, s.cuts = make([]byte, 0, min(len(data)/8, skeletonMax)), make([]cut, 0, min(len(data), 8*skeletonMax)/512)
+	}
 	from := 0 // what follows was neither kept nor left out yet
 	for at := 0; ; {
 		quote := bytes.IndexByte(data[at:], '"')
