@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -297,8 +298,27 @@ func (t *Transport) open(e Egress) (*http.Transport, error) {
 
 var errPrivate = errors.New("the address is private, loopback or link-local, and the provider does not allow that (allow_private_address)")
 
-// sharedAddresses is the range of RFC 6598, used inside carriers' networks.
-var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
+// reserved are ranges that lead nowhere public beside those netip has names for: this
+// network (RFC 791), inside carriers' networks (RFC 6598), protocol assignments
+// (RFC 6890), benchmarks (RFC 2544), class E with broadcast (RFC 1112), site-local
+// (RFC 3879), and translation to a network's own IPv4 (RFC 8215).
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("64:ff9b:1::/48"),
+}
+
+// carriers are ranges of IPv6 that carry an IPv4 address, and where in it: compatible
+// (RFC 4291), translated (RFC 6052) and 6to4 (RFC 3056). A gateway on the way calls
+// the address inside.
+var carriers = []struct {
+	prefix netip.Prefix
+	at     int
+}{
+	{netip.MustParsePrefix("::/96"), 12},
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},
+	{netip.MustParsePrefix("2002::/16"), 2},
+}
 
 // refusePrivate looks at the very address that is dialled, after name lookup, so
 // that a name cannot lead into the node's own network.
@@ -307,10 +327,19 @@ func refusePrivate(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("dial address %q: %w", address, err)
 	}
-	a := ap.Addr().Unmap()
-	if a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsMulticast() ||
-		a.IsUnspecified() || sharedAddresses.Contains(a) {
+	a := ap.Addr().Unmap().WithZone("")
+	if isPrivate(a) {
 		return errPrivate
 	}
+	for _, c := range carriers {
+		if raw := a.As16(); a.Is6() && c.prefix.Contains(a) && isPrivate(netip.AddrFrom4([4]byte(raw[c.at:]))) {
+			return errPrivate
+		}
+	}
 	return nil
+}
+
+func isPrivate(a netip.Addr) bool {
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() ||
+		slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 }
