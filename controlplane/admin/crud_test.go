@@ -416,9 +416,40 @@ func TestOnlyAnOwnerOpensPrivateAddresses(t *testing.T) {
 	if info := wantReason(t, err, connect.CodePermissionDenied, "PERMISSION"); info.GetPermission() != string(access.AllowPrivate) {
 		t.Errorf("lacks %q, want %q", info.GetPermission(), access.AllowPrivate)
 	}
+	// The network is not one tenant's, so neither is the right to open it.
+	apply(t, f.owner(), &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: world()}})
+	mine := f.byName(t)("Tenant", "acme")
+	inside := p()
+	inside.TenantId = mine
+	_, err = call(t.Context(), f.as(role(adminv1.Role_ROLE_OWNER, mine)), "ProviderService", "CreateProvider", &adminv1.CreateProviderRequest{Provider: inside})
+	wantReason(t, err, connect.CodePermissionDenied, "PERMISSION")
 	made := must(call(t.Context(), f.owner(), "ProviderService", "CreateProvider", &adminv1.CreateProviderRequest{Provider: p()}))(t).(*adminv1.CreateProviderResponse)
 	// An editor may still change the rest of it.
 	must(call(t.Context(), editor, "ProviderService", "UpdateProvider", &adminv1.UpdateProviderRequest{
 		Provider: &configv1.Provider{Id: made.GetProvider().GetId(), Etag: "1", DisplayName: "Inside"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
+	}))(t)
+}
+
+// Nodes have one environment for all tenants: whoever may name any variable of it for a
+// provider of its own is sent the others' secrets.
+func TestOnlyAnAdministratorOfAllTenantsRefersToSecretsOfNodes(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	apply(t, f.owner(), &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: world()}})
+	list := must(call(t.Context(), f.owner(), "UpstreamService", "ListUpstreams", &adminv1.ListUpstreamsRequest{}))(t).(*adminv1.ListUpstreamsResponse)
+	up := list.GetUpstreams()[0]
+	c := func() *adminv1.CreateUpstreamCredentialRequest {
+		return &adminv1.CreateUpstreamCredentialRequest{UpstreamCredential: &configv1.UpstreamCredential{
+			TenantId: up.GetTenantId(), UpstreamId: up.GetId(), Name: "by-reference", SecretRef: "env:AIDY_SECRET_OTHER",
+		}}
+	}
+	limited := f.as(role(adminv1.Role_ROLE_EDITOR, up.GetTenantId()))
+	_, err := call(t.Context(), limited, "UpstreamService", "CreateUpstreamCredential", c())
+	wantReason(t, err, connect.CodePermissionDenied, "PERMISSION")
+	made := must(call(t.Context(), f.as(role(adminv1.Role_ROLE_EDITOR)), "UpstreamService", "CreateUpstreamCredential", c()))(t).(*adminv1.CreateUpstreamCredentialResponse)
+	// What it refers to already stays, whatever else of it changes.
+	must(call(t.Context(), limited, "UpstreamService", "UpdateUpstreamCredential", &adminv1.UpdateUpstreamCredentialRequest{
+		UpstreamCredential: &configv1.UpstreamCredential{Id: made.GetUpstreamCredential().GetId(), Etag: made.GetUpstreamCredential().GetEtag(), Disabled: true},
+		UpdateMask:         &fieldmaskpb.FieldMask{Paths: []string{"disabled"}},
 	}))(t)
 }

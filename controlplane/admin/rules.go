@@ -58,13 +58,14 @@ func groupRules() rules {
 	}
 }
 
-// providerRules let only an owner open private addresses.
+// providerRules let only an owner of all tenants open private addresses: the network
+// behind them is not one tenant's.
 func providerRules() rules {
 	return rules{before: func(w *write, old, m proto.Message) error {
 		was, _ := old.(*configv1.Provider)
 		is, _ := m.(*configv1.Provider)
-		if is.GetAllowPrivateAddress() && !was.GetAllowPrivateAddress() && !w.actor.Can(access.AllowPrivate) {
-			return access.Denied(access.AllowPrivate, "provider %q: allow_private_address lets nodes call addresses inside your network; only an owner may set it", is.GetName())
+		if is.GetAllowPrivateAddress() && !was.GetAllowPrivateAddress() && !(w.actor.Can(access.AllowPrivate) && w.actor.AllTenants()) {
+			return access.Denied(access.AllowPrivate, "provider %q: allow_private_address lets nodes call addresses inside your network; only an owner who is not limited to some tenants may set it", is.GetName())
 		}
 		return nil
 	}}

@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 
+	"github.com/aidy-gateway/aidy-gateway/controlplane/access"
 	"github.com/aidy-gateway/aidy-gateway/controlplane/store"
 )
 
@@ -44,6 +45,11 @@ func credentialRules() rules {
 func (w *write) credentialBefore(was, is *configv1.UpstreamCredential) error {
 	if is.GetSecret() != "" && is.GetSecretRef() != "" && (was == nil || w.mask == nil || w.named("secret_ref")) {
 		return wrong(is, "secret_ref", "credential.secret", "give the secret by value or by reference, not both")
+	}
+	if ref := is.GetSecretRef(); ref != "" && ref != was.GetSecretRef() && !w.actor.AllTenants() {
+		// What a node has in its environment and folder belongs to all tenants, and a
+		// provider of one tenant could be sent the secret of another.
+		return access.Denied(access.WriteConfig, "credential %q: secret_ref reads a secret of the node, which belongs to all tenants, and this account is limited to some; give the secret by value, or ask an administrator of all tenants", is.GetName())
 	}
 	is.SecretFingerprint, is.SecretVersion = was.GetSecretFingerprint(), was.GetSecretVersion()
 	changed := false
