@@ -52,11 +52,6 @@ func (w *world) rows(t *testing.T, n int) []*adminv1.LedgerEntry {
 	return got
 }
 
-// of returns the rows of a request.
-func rowsOf(rows []*adminv1.LedgerEntry, request string) []*adminv1.LedgerEntry {
-	return slices.DeleteFunc(slices.Clone(rows), func(e *adminv1.LedgerEntry) bool { return e.GetEvent().GetRequestId() != request })
-}
-
 // rowText shows rows in the messages of a failing test.
 func rowText(rows []*adminv1.LedgerEntry) string {
 	var b strings.Builder
