@@ -60,7 +60,9 @@ func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (n *Node) status(w http.ResponseWriter, _ *http.Request) {
 	ready, reasons := n.Ready()
-	now := time.Now()
+	if reasons == nil {
+		reasons = []string{}
+	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"version":       n.cfg.Version,
 		"name":          n.cfg.Name,
@@ -71,8 +73,31 @@ func (n *Node) status(w http.ResponseWriter, _ *http.Request) {
 		"running":       n.metrics.running.Load(),
 		"open_attempts": n.meter.Open(),
 		"usage_log":     map[string]any{"bytes": n.wal.Size(), "fill": n.wal.Fill(), "last": n.wal.Last(), "acknowledged": n.wal.Acked()},
-		"cooldowns":     n.scheduler.Rests(now),
+		"cooldowns":     n.cooldowns(time.Now()),
 	})
+}
+
+// cooldown is a cooldown as operators read it.
+type cooldown struct {
+	Scope     string    `json:"scope"`
+	Subject   string    `json:"subject"`
+	Kind      string    `json:"kind"`
+	Started   time.Time `json:"started"`
+	Until     time.Time `json:"until"`
+	Announced bool      `json:"announced"` // the upstream said how long
+	Status    int       `json:"upstream_status"`
+	RequestID string    `json:"request_id"`
+}
+
+func (n *Node) cooldowns(now time.Time) []cooldown {
+	list := []cooldown{}
+	for _, r := range n.scheduler.Rests(now) {
+		list = append(list, cooldown{
+			Scope: r.Scope.String(), Subject: r.Subject, Kind: r.Kind, Started: r.Started.UTC(), Until: r.Until.UTC(),
+			Announced: r.Announced, Status: r.Status, RequestID: r.RequestID,
+		})
+	}
+	return list
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -340,6 +340,9 @@ func (se *session) delta(ctx context.Context, m *syncv1.Delta) error {
 		se.s.report(d, target, syncv1.Outcome_OUTCOME_NEED_FULL, nil)
 		return errReopen
 	}
+	se.s.mu.Lock()
+	se.s.aimLocked(d, target)
+	se.s.mu.Unlock()
 	shards, err := verify(d, m.GetUpdates())
 	if err == nil {
 		if base.IsZero() {

@@ -519,3 +519,21 @@ func TestC15NodeRepeatsItsLastReportAtEveryHeartbeat(t *testing.T) {
 		}
 	})
 }
+
+func TestStatusNamesTheTargetThatADeltaBrought(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane()
+		p.commit(tenantEdit("t1"), subjectEdit("t1"))
+		n := start(t, p, options{dir: t.TempDir()})
+		time.Sleep(time.Second)
+		n.at(t, p)
+		p.commit(tenantEdit("t2"), subjectEdit("t2"))
+		synctest.Wait() // no heartbeat comes in between
+		st := n.Status()
+		for name, d := range map[string]ViewStatus{"identity": st.Identity, "policy": st.Policy} {
+			if d.Generation != 2 || d.Target != 2 {
+				t.Errorf("%s: generation %d, target %d; want 2 and 2", name, d.Generation, d.Target)
+			}
+		}
+	})
+}
