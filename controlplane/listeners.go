@@ -66,7 +66,7 @@ func (s *Server) fronts(p *parts) ([]lifecycle.Part, error) {
 	return []lifecycle.Part{
 		front("operations", s.cfg.OpsListener, s.ops(p), s.log),
 		front("sync", syncListener, distribute.Deadlines(mounted(p.sync, maxSyncMessage)), s.log),
-		front("admin", s.cfg.AdminListener, mounted(p.admin, maxAdminMessage), s.log),
+		front("admin", s.cfg.AdminListener, within(requestTime, mounted(p.admin, maxAdminMessage)), s.log),
 	}, nil
 }
 
