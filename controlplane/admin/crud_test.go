@@ -453,3 +453,19 @@ func TestOnlyAnAdministratorOfAllTenantsRefersToSecretsOfNodes(t *testing.T) {
 		UpdateMask:         &fieldmaskpb.FieldMask{Paths: []string{"disabled"}},
 	}))(t)
 }
+
+func TestAnAPIKeyThatNoHeaderCanCarryIsRefused(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	apply(t, f.owner(), &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: world()}})
+	list := must(call(t.Context(), f.owner(), "UpstreamService", "ListUpstreams", &adminv1.ListUpstreamsRequest{}))(t).(*adminv1.ListUpstreamsResponse)
+	up := list.GetUpstreams()[0]
+	for _, secret := range []string{"sk-pasted\n", "sk\r\nX-Other: 1", "\x00"} {
+		_, err := call(t.Context(), f.owner(), "UpstreamService", "CreateUpstreamCredential", &adminv1.CreateUpstreamCredentialRequest{
+			UpstreamCredential: &configv1.UpstreamCredential{TenantId: up.GetTenantId(), UpstreamId: up.GetId(), Name: "pasted", Secret: secret},
+		})
+		if connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("the secret %q: %v", secret, err)
+		}
+	}
+}

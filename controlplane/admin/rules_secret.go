@@ -2,6 +2,8 @@ package admin
 
 import (
 	"slices"
+	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 
@@ -46,6 +48,9 @@ func (w *write) credentialBefore(was, is *configv1.UpstreamCredential) error {
 	if is.GetSecret() != "" && is.GetSecretRef() != "" && (was == nil || w.mask == nil || w.named("secret_ref")) {
 		return wrong(is, "secret_ref", "credential.secret", "give the secret by value or by reference, not both")
 	}
+	if isAPIKey(is) && strings.ContainsFunc(is.GetSecret(), unicode.IsControl) {
+		return wrong(is, "secret", "credential.secret", "the secret holds control characters, perhaps a line end at its close; nodes send it in a header, which cannot carry them")
+	}
 	if ref := is.GetSecretRef(); ref != "" && ref != was.GetSecretRef() && !w.actor.AllTenants() {
 		// What a node has in its environment and folder belongs to all tenants, and a
 		// provider of one tenant could be sent the secret of another.
@@ -80,6 +85,15 @@ func (w *write) credentialBefore(was, is *configv1.UpstreamCredential) error {
 		is.SecretVersion++
 	}
 	return nil
+}
+
+// isAPIKey reports a secret that is sent as it stands.
+func isAPIKey(c *configv1.UpstreamCredential) bool {
+	switch c.GetKind() {
+	case configv1.CredentialKind_CREDENTIAL_KIND_UNSPECIFIED, configv1.CredentialKind_CREDENTIAL_KIND_API_KEY:
+		return true
+	}
+	return false
 }
 
 // proxyBefore sets the fingerprint of a proxy's password and reports whether the
