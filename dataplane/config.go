@@ -64,8 +64,11 @@ func (c *Config) Validate() error {
 	if c.MaxBody <= 0 || c.MaxBody > 64<<20 {
 		errs = append(errs, fmt.Errorf("max_body: %s is not between 1B and 64MiB", c.MaxBody))
 	}
-	if c.Drain < 0 || c.ShipDrain < 0 {
+	switch {
+	case c.Drain < 0 || c.ShipDrain < 0:
 		errs = append(errs, errors.New("drain, ship_drain: must not be negative"))
+	case c.ShipDrain >= c.Drain:
+		errs = append(errs, fmt.Errorf("ship_drain: %s is not below drain, %s, of which it is a part", c.ShipDrain, c.Drain))
 	}
 	return errors.Join(errs...)
 }

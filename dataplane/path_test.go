@@ -427,3 +427,23 @@ func TestCompatibleServerWithoutADoneMarkerEndsWithItsBody(t *testing.T) {
 		})
 	}
 }
+
+func TestEventThatCannotBeReadEndsInAnErrorEvent(t *testing.T) {
+	t.Parallel()
+	for _, w := range wires() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t)
+			g.provider.Script(fakeprovider.Match{}, fakeprovider.Step{Fault: fakeprovider.FaultMalformed, FaultAfter: 2, Pieces: []string{"a", "b", "c", "d"}})
+			_, body := g.call(t, w, "m", true)
+			e := g.settled(t, 1)[0]
+			complete := e.GetOutcome() == ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_COMPLETED
+			if told := strings.Contains(body, "stream_incomplete"); told == complete {
+				t.Errorf("outcome %v, but the client was told of a break: %v\n%s", e.GetOutcome(), told, body)
+			}
+			if n := g.provider.Attempts(); n != 1 {
+				t.Errorf("%d attempts, want 1", n)
+			}
+		})
+	}
+}

@@ -220,7 +220,7 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 		return o
 	}
 	if s.failed != nil {
-		return s.passError(w, rc, settle, s.failed)
+		return s.passError(w, rc, settle, s.failed, streamError)
 	}
 	for {
 		over := s.readErr != nil
@@ -245,7 +245,7 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 			s.watch.Reset(s.watched)
 		}
 		if _, f := s.read(); f != nil {
-			return s.passError(w, rc, settle, f)
+			return s.passError(w, rc, settle, f, streamError)
 		}
 		if now := time.Now(); h.Progress != nil && now.After(progress) {
 			h.Progress(s.outcome(Completed, nil))
@@ -255,9 +255,15 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 }
 
 // passError ends an answer with the provider's own error event, which is among the
-// held bytes.
-func (s *Stream) passError(w http.ResponseWriter, rc *http.ResponseController, settle func(Outcome) Outcome, f *fault.Error) Outcome {
+// held bytes. An event that cannot be read tells the client nothing, so one of ours
+// follows it.
+func (s *Stream) passError(w http.ResponseWriter, rc *http.ResponseController, settle func(Outcome) Outcome, f *fault.Error, streamError func(*fault.Error, protocol.StreamDecoder) []byte) Outcome {
 	o := settle(s.outcome(Broken, f))
+	if f.Class == fault.Malformed {
+		ours := *f
+		ours.Gateway = &fault.Gateway{Outcome: fault.OutcomeStreamIncomplete}
+		s.held = append(s.held, streamError(&ours, s.decoder)...)
+	}
 	s.flush(w, rc)
 	return o
 }
