@@ -15,6 +15,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
 )
@@ -36,6 +37,9 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		call.Fail(res.Fault)
 	}
 	n.finish(ctx, call, who, res)
+	if res.Answer.Ending == relay.Broken && call.Target.Framing != protocol.FramingSSE {
+		panic(http.ErrAbortHandler) // only the end of the connection tells the client
+	}
 }
 
 func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, *attempt.Result) {

@@ -179,6 +179,9 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 				f = o.Fault
 			}
 		}
+		if frame.Tail && !s.decoder.Terminated() {
+			continue // half an event, behind which the error event could not be read
+		}
 		s.held = append(s.held, frame.Raw...)
 	}
 	s.ended = s.decoder.Terminated() || s.mark == BodyMark && errors.Is(err, io.EOF) && s.decoder.Stop().Native != ""

@@ -103,7 +103,8 @@ func brokenWhole(ctx context.Context, err error) *fault.Error {
 }
 
 // Forward commits and writes the answer. The head must have been set on w, not
-// written.
+// written. There is no room for an error in an answer that broke off: after a Broken
+// ending the caller must end the client's connection, so that it does not look whole.
 func (a *Whole) Forward(ctx context.Context, w http.ResponseWriter, h Hooks) Outcome {
 	started := time.Now()
 	if a.full {
@@ -143,6 +144,9 @@ func (a *Whole) Forward(ctx context.Context, w http.ResponseWriter, h Hooks) Out
 			break
 		}
 		o = a.outcome(Broken, &fault.Error{Class: fault.CutAfterFirst, Err: err}, started)
+	case f != nil && f.Class == fault.CutBeforeFirst:
+		// The body ended in good order and the JSON in it did not.
+		o = a.outcome(Broken, &fault.Error{Class: fault.CutAfterFirst, Err: f}, started)
 	default:
 		o = a.outcome(Completed, f, started)
 	}

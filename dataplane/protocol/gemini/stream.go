@@ -74,6 +74,9 @@ func (d *stream) Observe(f sse.Frame) protocol.Observation {
 	if len(bytes.TrimSpace(f.Data)) == 0 {
 		return protocol.Observation{Kind: protocol.Ping}
 	}
+	if f.Tail && !bytes.HasSuffix(bytes.TrimSpace(f.Data), []byte("}")) { // half an event is no end
+		return protocol.Observation{Kind: protocol.Other}
+	}
 	if d.Begun && !worthReading(f.Data) {
 		d.skim(f.Data)
 		return protocol.Observation{Kind: protocol.Semantic}
