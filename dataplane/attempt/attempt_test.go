@@ -100,6 +100,22 @@ func newWorld(t testing.TB, tenant func(*syncv1.TenantShard), scripts map[string
 	return w
 }
 
+// unfit gives the first credential another secret.
+func (w *world) unfit(t testing.TB, text string) {
+	t.Helper()
+	later, err := snapshot.Static([]snapshot.TenantBuilder{resolve.Builder(), plan.Builder()}, nil,
+		w.view.Tenant("ten_1").Message,
+		&syncv1.CredentialShard{TenantId: "ten_1", Secrets: []*syncv1.SealedSecret{
+			{CredentialId: "crd_a", Sealed: []byte(text)}, {CredentialId: "crd_b", Sealed: []byte("b")},
+		}},
+		&syncv1.SubjectRecord{Kind: syncv1.SubjectKind_SUBJECT_KIND_TENANT, Id: "ten_1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.view = later
+	w.holder.Replace(later)
+}
+
 // Do implements Client.
 func (w *world) Do(ctx context.Context, c *upstream.Call) (*http.Response, error) {
 	if c.BodyDone != nil {
@@ -270,6 +286,23 @@ func TestFailuresLeadWhereTheTableSays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A credential that was read with a line end does not rest the upstream, whose other
+// credentials are sound.
+func TestUnfitSecretRestsItsCredentialAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, map[string][]answer{"a": {ok()}, "b": {ok()}})
+		w.unfit(t, "a\n")
+		res, rec := w.run(t, t.Context(), nil)
+		if res.Fault != nil || rec.Body.String() != okBody || w.path() != "b" {
+			t.Fatalf("called %q with fault %v, want b alone", w.path(), res.Fault)
+		}
+		if rests := w.scheduler.Rests(time.Now()); len(rests) != 1 || rests[0].Scope != schedule.Credential || rests[0].Kind != "auth" {
+			t.Errorf("cooldowns %+v, want one of the credential", rests)
+		}
+	})
 }
 
 func TestRetryAfterRestsTheAccountExactlySoLong(t *testing.T) {

@@ -21,6 +21,9 @@ import (
 // noSecret tells a caller that the gateway, not the provider, is what went wrong.
 const noSecret = "The gateway cannot read its credential for the provider on this node. Tell whoever runs the gateway; their log says what is missing."
 
+// errUnfitSecret: the credential would end the header that carries it.
+var errUnfitSecret = errors.New("the credential holds control characters, such as a line end; store it without them")
+
 // errHeaders is the cause with which the wait for an upstream's headers ends.
 var errHeaders = errors.New("the upstream sent no response headers in time")
 
@@ -192,6 +195,9 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 		}
 		if key, err = s.Open(); err != nil {
 			return nil, &fault.Error{Class: fault.Auth, Public: noSecret, Err: err}
+		}
+		if !upstream.CanCarry(key) {
+			return nil, &fault.Error{Class: fault.Auth, Public: noSecret, Err: errUnfitSecret}
 		}
 	}
 	egress, err := x.egress(c)

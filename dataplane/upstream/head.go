@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 )
 
 // Bounds of an answer's head beside Config.MaxHeaderBytes.
@@ -262,6 +264,10 @@ func validName(s string) bool {
 	}
 	return s != ""
 }
+
+// CanCarry reports whether a header can carry the credential: one with control
+// characters is no use with any provider.
+func CanCarry(key secret.Text) bool { return validValue(key.Reveal()) }
 
 // validValue refuses control characters, above all those that end a line. Bytes above
 // 127 pass: what they mean is between sender and receiver.
