@@ -33,7 +33,7 @@ type timedBody struct {
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // io.Reader's own mark, which is never wrapped
+	if err == io.EOF {
 		_ = b.rc.SetReadDeadline(time.Time{}) // it could be set, so it can be lifted
 	}
 	return n, err

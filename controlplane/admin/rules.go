@@ -64,7 +64,7 @@ func providerRules() rules {
 	return rules{before: func(w *write, old, m proto.Message) error {
 		was, _ := old.(*configv1.Provider)
 		is, _ := m.(*configv1.Provider)
-		if is.GetAllowPrivateAddress() && !was.GetAllowPrivateAddress() && !(w.actor.Can(access.AllowPrivate) && w.actor.AllTenants()) {
+		if is.GetAllowPrivateAddress() && !was.GetAllowPrivateAddress() && (!w.actor.Can(access.AllowPrivate) || !w.actor.AllTenants()) {
 			return access.Denied(access.AllowPrivate, "provider %q: allow_private_address lets nodes call addresses inside your network; only an owner who is not limited to some tenants may set it", is.GetName())
 		}
 		return nil
