@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -419,5 +420,38 @@ func TestAChangeOfWhatBelongsToAllIsFollowedIntoTenants(t *testing.T) {
 	impact := res.GetResult().GetImpact()
 	if len(impact) != 1 || impact[0].GetTenantId() != id("Tenant", "acme") || !cmp.Equal(impact[0].GetModelsLost(), []string{"best", "gpt-5"}) {
 		t.Errorf("impact %v, want what acme loses", impact)
+	}
+}
+
+func TestWarningsAreAboutWhatTheChangeDid(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.owner()
+	codes := func(r *adminv1.ApplyBundleResponse) map[string]bool {
+		out := map[string]bool{}
+		for _, w := range r.GetResult().GetWarnings() {
+			out[w.GetCode()] = true
+		}
+		return out
+	}
+	// lonely has one credential, so its models have one candidate.
+	lonely := func() []*adminv1.BundleResource {
+		return slices.DeleteFunc(world(), func(r *adminv1.BundleResource) bool {
+			m, ok := unwrapped(r).(*configv1.UpstreamCredential)
+			return ok && m.GetName() != "key-1"
+		})
+	}
+	first := apply(t, c, &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: lonely()}})
+	if !codes(first)["SINGLE_POINT"] {
+		t.Fatalf("warnings %v: the first bundle has models with one candidate", first.GetResult().GetWarnings())
+	}
+	next := lonely()
+	for _, r := range next {
+		if m, ok := unwrapped(r).(*configv1.Route); ok {
+			m.DeadlineMs = 4321
+		}
+	}
+	if again := apply(t, c, &adminv1.ApplyBundleRequest{Bundle: &adminv1.Bundle{Resources: next}}); codes(again)["SINGLE_POINT"] {
+		t.Errorf("a new deadline of a route repeats %v", again.GetResult().GetWarnings())
 	}
 }

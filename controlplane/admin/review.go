@@ -180,11 +180,26 @@ func (r *review) impact() ([]*adminv1.TenantImpact, []*adminv1.Warning) {
 		if change != nil {
 			impacts = append(impacts, change)
 		}
-		if is.Tenant != nil && (changed[s.key] || change != nil) {
-			warnings = append(warnings, compile.Warnings(is)...)
-		}
+		warnings = append(warnings, arisen(was, is)...)
 	}
 	return impacts, warnings
+}
+
+// arisen returns the warnings about a tenant that were not there before the change:
+// its author is told of what the change did, not of all that was so already.
+func arisen(was, is compile.Side) []*adminv1.Warning {
+	if is.Tenant == nil {
+		return nil
+	}
+	after := compile.Warnings(is)
+	if was.Tenant == nil {
+		return after
+	}
+	known := make(map[string]bool)
+	for _, w := range compile.Warnings(was) {
+		known[w.String()] = true
+	}
+	return slices.DeleteFunc(after, func(w *adminv1.Warning) bool { return known[w.String()] })
 }
 
 // decoded reads a shard that was checked before; nil bytes give a nil shard.
