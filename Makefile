@@ -25,7 +25,7 @@ setup: ## install what the build and the tests need (Debian and Ubuntu; elsewher
 
 .PHONY: setup-test
 setup-test:
-	@.ci/setup postgres compiler redis
+	@.ci/setup postgres compiler
 
 .PHONY: generate
 generate: ## regenerate the Go code of proto/
