@@ -92,7 +92,7 @@ func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Bo
 	until := time.Time{} // the deadline that is set
 	for {
 		if len(buf) == cap(buf) {
-			bigger := b.get(max(min(4*cap(buf), most), cap(buf)+1))
+			bigger := b.get(max(min(growth(cap(buf))*cap(buf), most), cap(buf)+1))
 			bigger = append(bigger, buf...)
 			b.put(buf)
 			buf = bigger
@@ -121,6 +121,16 @@ func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Bo
 	body := &Body{Bytes: buf, pool: b}
 	body.refs.Store(1)
 	return body, nil
+}
+
+// growth is how many times larger the next buffer of a body is. The first step is the
+// largest: most prompts that do not fit the first buffer fit the second, and copying
+// them along costs as much as reading them.
+func growth(size int) int {
+	if size <= firstBuffer+firstBuffer/perDoubles {
+		return 8
+	}
+	return 4
 }
 
 func tooLarge(limit int64) *fault.Error {
