@@ -315,6 +315,9 @@ func (x *run) allowed(ctx context.Context, c *plan.Candidate, stage string) *fau
 // after decides whether another attempt may follow a failure, and waits if one on
 // the same candidate needs a pause.
 func (x *run) after(ctx context.Context, c *plan.Candidate, f *fault.Error) bool {
+	if x.callers(f) {
+		return false
+	}
 	_, known := table[f.Class]
 	row := rowOf(f.Class, c.Provider)
 	if f.Class.Upstream() {
@@ -343,6 +346,19 @@ func (x *run) after(ctx context.Context, c *plan.Candidate, f *fault.Error) bool
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// callers reports a failure that is about the key a caller brought itself. It says
+// nothing of the upstream, which must not rest for others because of it.
+func (x *run) callers(f *fault.Error) bool {
+	if x.r.Principal.Method != auth.Passthrough {
+		return false
+	}
+	switch f.Class {
+	case fault.Auth, fault.Permission, fault.Quota, fault.RateLimited, fault.ModelNotFound:
+		return true
+	}
+	return false
 }
 
 // again says whether the same candidate is tried once more, and after which pause.
@@ -411,6 +427,14 @@ func (x *run) final(ctx context.Context, f *fault.Error) *fault.Error {
 		f = &out
 	}
 	out := *f
+	if x.callers(f) {
+		switch f.Class {
+		case fault.Auth:
+			out.Class, out.Public = fault.Unauthenticated, "The provider refused the API key that you sent."
+		case fault.Permission:
+			out.Class, out.Public = fault.NotPermitted, "The provider does not permit this call with the API key that you sent."
+		}
+	}
 	g := fault.Gateway{DecisionID: x.r.DecisionID}
 	if f.Gateway != nil {
 		g = *f.Gateway
