@@ -16,16 +16,6 @@ import (
 
 const builderName = "plan"
 
-// Role says why a candidate is in the plan.
-type Role uint8
-
-// The roles.
-const (
-	Primary Role = iota
-	ModelChain
-	ProviderChain
-)
-
 // Account is the part of a candidate that does not depend on the request: an
 // upstream's model as one credential can call it. It is made once for each
 // configuration and shared by all requests.
@@ -63,7 +53,6 @@ type Candidate struct {
 	Provider   *configv1.Provider   // nil if the node does not know it
 	Capability *configv1.Capability // how the provider speaks the inbound protocol; nil if it does not
 	BaseURL    string
-	Role       Role
 }
 
 // accounts is what the builder makes of one tenant.

@@ -26,7 +26,8 @@ const (
 	backoffCap  = 15 * time.Second
 	// rebasePause is how often a node tries again to write what its disk refused.
 	rebasePause = 10 * time.Second
-	// statusPause is how often a node reports when nothing changes.
+	// statusPause is how often a node reports new numbers when nothing changes; what it
+	// runs it repeats at every heartbeat.
 	statusPause = time.Minute
 	maxRefused  = 256
 )

@@ -177,10 +177,6 @@ func (t *Telemetry) Tracers() trace.TracerProvider {
 	return t.traces
 }
 
-// Registry returns the Prometheus registry behind Handler, for collectors that
-// are not OpenTelemetry's.
-func (t *Telemetry) Registry() prometheus.Registerer { return t.registry }
-
 // Handler serves the metrics, those of the Go runtime and the process included,
 // in Prometheus' formats. At most four scrapes run at once and each ends after
 // 10 s. A collector that fails is logged and the rest is served.

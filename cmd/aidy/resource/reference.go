@@ -139,9 +139,6 @@ func NewNames(c *Client, kinds []*Kind) *Names {
 	return &Names{c, kinds, map[string]string{}, maxLookups}
 }
 
-// Learn notes a resource that was read anyway.
-func (n *Names) Learn(k *Kind, m proto.Message) { n.known[ID(m)] = k.Label(m) }
-
 // Of returns the name behind a value of a field that refers, else the value.
 func (n *Names) Of(ctx context.Context, field, id string) string {
 	kind, ok := references[protoreflect.Name(field)]

@@ -7,6 +7,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/openaiusage"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/wirejson"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/sse"
 )
@@ -262,33 +263,9 @@ func (d *stream) usage() bool {
 		case "prompt_cache_hit_tokens": // a compatible server's name for cached tokens
 			hit, _ = r.Int()
 		case "prompt_tokens_details":
-			if r.Enter('{') {
-				for r.Next() {
-					switch string(r.Name()) {
-					case "cached_tokens":
-						p.CacheRead, _ = r.Int()
-					case "cache_write_tokens":
-						p.CacheWrite, _ = r.Int()
-					case "audio_tokens":
-						p.Audio, _ = r.Int()
-					case "image_tokens":
-						p.Image, _ = r.Int()
-					}
-				}
-			}
+			openaiusage.PromptDetails(r, &p)
 		case "completion_tokens_details":
-			if r.Enter('{') {
-				for r.Next() {
-					switch string(r.Name()) {
-					case "reasoning_tokens":
-						c.Reasoning, _ = r.Int()
-					case "audio_tokens":
-						c.Audio, _ = r.Int()
-					case "image_tokens":
-						c.Image, _ = r.Int()
-					}
-				}
-			}
+			openaiusage.CompletionDetails(r, &c)
 		}
 	}
 	if !counted {
