@@ -4,6 +4,8 @@ SHELL := /bin/bash
 
 # Arguments of `make run`, for instance ARGS="--inference-addr 127.0.0.1:0".
 ARGS ?=
+# More arguments of `make test-clients`, for instance CLIENTS_ARGS="-v -run TestSDKs/anthropic".
+CLIENTS_ARGS ?=
 # Packages of `make test`.
 PKGS ?= ./...
 # How often `make test-prop` tries each property; `make test` tries 100 times.
@@ -52,6 +54,21 @@ test-prop: setup-test ## run the property tests with many more tries (RAPID_CHEC
 .PHONY: test-e2e
 test-e2e: setup-test ## run the end-to-end tests alone
 	$(GO) test -race -timeout 20m -v ./cmd/aidy/e2e/...
+
+# The models that `make test-clients` serves the clients from: own (each client's own
+# protocol), other, all, or a list such as UPSTREAM=openai-chat,gemini.
+UPSTREAM ?= own
+# Where the clients are installed; they take 1.1 GB.
+CLIENTS_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/aidy-clients
+
+.PHONY: test-clients
+test-clients: setup-test ## run others' SDKs and agents through the gateway (needs Node.js and npm; installs 1.1 GB; UPSTREAM)
+	@mkdir -p '$(CLIENTS_DIR)'
+	@cd cmd/aidy/clients && if ! cmp -s package-lock.json '$(CLIENTS_DIR)/installed.json'; then \
+	  rm -f '$(CLIENTS_DIR)/installed.json' && cp package.json package-lock.json .npmrc '$(CLIENTS_DIR)' && \
+	  (cd '$(CLIENTS_DIR)' && npm ci) && cp package-lock.json '$(CLIENTS_DIR)/installed.json'; fi
+	AIDY_CLIENTS_REQUIRED=1 AIDY_CLIENTS_DIR='$(CLIENTS_DIR)' AIDY_CLIENTS_UPSTREAM='$(UPSTREAM)' \
+	  $(GO) test -tags clients -timeout 30m -count=1 ./cmd/aidy/clients $(CLIENTS_ARGS)
 
 .PHONY: bench
 bench: ## measure speed and memory; nginx is compared with where it is installed

@@ -1,0 +1,284 @@
+//go:build clients
+
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/png"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
+)
+
+// scriptLimit is how long one task of an SDK may take. It catches a hang.
+const scriptLimit = time.Minute
+
+// sdk is a script that uses one SDK.
+type sdk struct {
+	name  string
+	argv  []string // file of the script and its arguments
+	own   fakeprovider.Protocol
+	model string // one that the SDK takes for its vendor's
+}
+
+func sdks() []sdk {
+	return []sdk{
+		{"openai-chat", []string{"openai-chat.mjs"}, fakeprovider.Chat, "gpt-4.1"},
+		{"openai-responses", []string{"openai-responses.mjs"}, fakeprovider.Responses, "gpt-5"},
+		{"anthropic", []string{"anthropic.mjs"}, fakeprovider.Anthropic, "claude-sonnet-4-5"},
+		{"genai", []string{"genai.mjs"}, fakeprovider.Gemini, "gemini-2.5-pro"},
+		{"ai-openai-chat", []string{"aisdk.mjs", "openai-chat"}, fakeprovider.Chat, "gpt-4.1"},
+		{"ai-openai-responses", []string{"aisdk.mjs", "openai-responses"}, fakeprovider.Responses, "gpt-5"},
+		{"ai-anthropic", []string{"aisdk.mjs", "anthropic"}, fakeprovider.Anthropic, "claude-sonnet-4-5"},
+		{"ai-google", []string{"aisdk.mjs", "google"}, fakeprovider.Gemini, "gemini-2.5-pro"},
+	}
+}
+
+// job is what a script is told to do; see sdk/job.mjs.
+type job struct {
+	Task       string `json:"task"`
+	Base       string `json:"base"`
+	Key        string `json:"key"`
+	Model      string `json:"model"`
+	Stream     bool   `json:"stream"`
+	Retries    int    `json:"retries"`
+	System     string `json:"system"`
+	Prompt     string `json:"prompt"`
+	Image      string `json:"image,omitempty"`
+	AbortAfter int64  `json:"abortAfter"`
+}
+
+// reply is what a script tells of its job; see sdk/job.mjs.
+type reply struct {
+	Text  string
+	Usage struct{ Input, Output int64 }
+	Calls []toolCall
+	Value json.RawMessage
+
+	Aborted bool
+	Error   *struct {
+		Name    string
+		Status  int
+		Message string
+	}
+}
+
+type toolCall struct {
+	Name string
+	Args json.RawMessage
+}
+
+// talk is one task of one SDK in one world.
+type talk struct {
+	*world
+	programs *programs
+	scripts  string
+	sdk      sdk
+	stream   bool
+}
+
+// do runs the script and fails the test if it does not come to its end.
+func (c *talk) do(t *testing.T, j job) reply {
+	t.Helper()
+	j.Base, j.Key, j.Model, j.Stream = c.base, c.key, c.sdk.model, c.stream
+	j.System, j.AbortAfter = system, 500
+	if j.Prompt == "" {
+		j.Prompt = prompt
+	}
+	in, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := []string{c.programs.node, filepath.Join(c.scripts, c.sdk.argv[0])}
+	out, err := process{argv: append(argv, c.sdk.argv[1:]...), dir: c.scripts, input: string(in), limit: scriptLimit}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r reply
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("the script said %q: %v", out, err)
+	}
+	return r
+}
+
+// well is do for a task that must end without an error.
+func (c *talk) well(t *testing.T, j job) reply {
+	t.Helper()
+	r := c.do(t, j)
+	if r.Error != nil {
+		t.Fatalf("the SDK raised %s (status %d): %s\nthe provider saw %s", r.Error.Name, r.Error.Status, r.Error.Message, c.seen())
+	}
+	return r
+}
+
+// What every question says, and with it letters that take more than one byte.
+const (
+	system = "You are terse — très concis."
+	prompt = "Guten Morgen! What is new in Zürich? 今日は"
+)
+
+// TestSDKs runs every task of every SDK. A row's name tells the SDK, the task, whether
+// it is streamed, and what the model is served in.
+func TestSDKs(t *testing.T) {
+	p := installed(t)
+	g := startGateway(t)
+	scripts := p.scriptFolder(t)
+	for _, s := range sdks() {
+		for _, task := range []struct {
+			name string
+			test func(t *testing.T, c *talk)
+		}{
+			{"text", textAnswer},
+			{"tools", toolTurns},
+			{"image", imagePrompt},
+			{"structured", structuredAnswer},
+			{"abort", abortedCall},
+			{"retry", retriedCall},
+			{"refused", refusedCall},
+		} {
+			for mode, stream := range map[string]bool{"whole": false, "streamed": true} {
+				g.forUpstreams(t, s.name+"/"+task.name+"/"+mode, s.own, func(t *testing.T, w *world) {
+					task.test(t, &talk{world: w, programs: p, scripts: scripts, sdk: s, stream: stream})
+				})
+			}
+		}
+	}
+}
+
+// textAnswer: the whole text and the provider's own counts arrive, and what was said to
+// the model reached it.
+func textAnswer(t *testing.T, c *talk) {
+	const text = "Nothing new — “rien de nouveau” in Zürich, 今日は. "
+	c.script(fakeprovider.Step{Text: text, Usage: &fakeprovider.Usage{Input: 1234, Output: 56}})
+	r := c.well(t, job{Task: "text"})
+	if r.Text != text {
+		t.Errorf("text %q, want %q", r.Text, text)
+	}
+	if r.Usage.Input != 1234 || r.Usage.Output != 56 {
+		t.Errorf("usage %+v, want 1234 in and 56 out", r.Usage)
+	}
+	c.wantRequests(t, 1)
+	c.wantBody(t, 0, system, prompt)
+}
+
+// toolTurns: two calls at once, then one more, then text. Arguments arrive as they were
+// made, and each result goes back to the model.
+func toolTurns(t *testing.T, c *talk) {
+	const text = "It is sunny, and noon."
+	c.script(
+		fakeprovider.Step{ToolCalls: []fakeprovider.ToolCall{
+			{Name: "weather", Arguments: `{"city":"Zürich \"West\""}`},
+			{Name: "clock", Arguments: `{"zone":"Asia/Tokyo","day":9007199254740991}`},
+		}},
+		fakeprovider.Step{Text: "Again.", ToolCalls: []fakeprovider.ToolCall{{Name: "weather", Arguments: `{"city":"Oslo"}`}}},
+		fakeprovider.Step{Text: text},
+	)
+	r := c.well(t, job{Task: "tools"})
+	if r.Text != text {
+		t.Errorf("text %q, want %q", r.Text, text)
+	}
+	want := []toolCall{
+		{"weather", json.RawMessage(`{"city":"Zürich \"West\""}`)},
+		{"clock", json.RawMessage(`{"zone":"Asia/Tokyo","day":9007199254740991}`)},
+		{"weather", json.RawMessage(`{"city":"Oslo"}`)},
+	}
+	if diff := cmp.Diff(want, r.Calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	c.wantRequests(t, 3)
+	c.wantBody(t, 0, "Name of the city", "Tells the time of a zone.")
+	c.wantBody(t, 1, "sunny in Zürich", "noon in Asia/Tokyo on day 9007199254740991")
+	c.wantBody(t, 2, "sunny in Zürich", "noon in Asia/Tokyo on day 9007199254740991", "Again.", "sunny in Oslo")
+}
+
+// imagePrompt: the image reaches the model unchanged.
+func imagePrompt(t *testing.T, c *talk) {
+	picture := drawing(t)
+	c.script(fakeprovider.Step{Text: "Stripes."})
+	r := c.well(t, job{Task: "text", Image: picture})
+	if r.Text != "Stripes." {
+		t.Errorf("text %q, want that of the provider", r.Text)
+	}
+	c.wantRequests(t, 1)
+	c.wantBody(t, 0, picture, "image/png", prompt)
+}
+
+// drawing is a PNG of a few kilobytes, in base64.
+func drawing(t *testing.T) string {
+	t.Helper()
+	m := image.NewRGBA(image.Rect(0, 0, 32, 32))
+	for i := range 32 * 32 {
+		m.Set(i%32, i/32, color.RGBA{uint8(i * 7), uint8(i * 13), uint8(i * 29), 255})
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+// structuredAnswer: the schema reaches the model, and its answer is read as JSON.
+func structuredAnswer(t *testing.T, c *talk) {
+	const value = `{"city":"Oslo","degrees":-3,"warm":false}`
+	c.script(fakeprovider.Step{Text: value})
+	r := c.well(t, job{Task: "structured"})
+	if diff := cmp.Diff(value, string(r.Value)); diff != "" {
+		t.Errorf("value (-want +got):\n%s", diff)
+	}
+	c.wantRequests(t, 1)
+	c.wantBody(t, 0, `"degrees"`, `"integer"`, `"warm"`)
+}
+
+// abortedCall: when the client leaves, the provider is left.
+func abortedCall(t *testing.T, c *talk) {
+	c.script(fakeprovider.Step{Pieces: []string{"one ", "two ", "three"}, Fault: fakeprovider.FaultStall, FaultAfter: 2})
+	r := c.well(t, job{Task: "abort"})
+	if !r.Aborted {
+		t.Errorf("the call ended by itself with %q, want it aborted", r.Text)
+	}
+	if c.stream && !strings.HasPrefix(r.Text, "one ") {
+		t.Errorf("the SDK got %q before it left, want the pieces that were sent", r.Text)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), scriptLimit)
+	defer cancel()
+	if err := c.provider.WaitCanceled(ctx, 1); err != nil {
+		t.Errorf("the provider was not left: %v; it saw %s", err, c.seen())
+	}
+	c.wantRequests(t, 1)
+}
+
+// retriedCall: an account at its limit is told to the SDK so that it waits, asks again
+// and gets its answer.
+func retriedCall(t *testing.T, c *talk) {
+	c.script(fakeprovider.FailRetryAfter(fakeprovider.RateLimited, time.Second), fakeprovider.Step{Text: "Now."})
+	r := c.well(t, job{Task: "text", Retries: 3})
+	if r.Text != "Now." {
+		t.Errorf("text %q, want that of the second try", r.Text)
+	}
+	c.wantRequests(t, 2)
+}
+
+// refusedCall: what the provider says is the caller's fault arrives as the SDK's error
+// with its status and words, and is not tried again.
+func refusedCall(t *testing.T, c *talk) {
+	const words = "the prompt is 12 tokens too long"
+	c.script(fakeprovider.Step{Fail: &fakeprovider.Failure{Kind: fakeprovider.ContextTooLong, Message: words}})
+	r := c.do(t, job{Task: "text", Retries: 2})
+	switch {
+	case r.Error == nil:
+		t.Errorf("the SDK got %q, want its error", r.Text)
+	case r.Error.Status != 400 || !strings.Contains(r.Error.Message, words):
+		t.Errorf("the SDK raised %s with status %d: %s; want 400 and %q", r.Error.Name, r.Error.Status, r.Error.Message, words)
+	}
+	c.wantRequests(t, 1)
+}
