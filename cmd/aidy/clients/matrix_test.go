@@ -53,7 +53,10 @@ func (g *gateway) forUpstreams(t *testing.T, name string, own fakeprovider.Proto
 		for _, upstream := range upstreams(t, own) {
 			t.Run("from-"+string(upstream), func(t *testing.T) {
 				t.Parallel()
-				test(t, g.newWorld(t, named(name, string(upstream)), upstream))
+				row := named(name, string(upstream))
+				w := g.newWorld(t, row, upstream)
+				defer w.record(t, row)
+				test(t, w)
 			})
 		}
 	})

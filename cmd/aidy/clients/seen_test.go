@@ -4,6 +4,8 @@ package clients
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,6 +83,27 @@ func (w *world) seen() string {
 		fmt.Fprintf(&b, "\n  %d: %s %s model %s, %s, %d events: %s", r.Number, r.Method, r.Path, r.Model, r.Outcome, r.Events, short(string(r.Body)))
 	}
 	return b.String()
+}
+
+// recordVariable names a folder to which every row writes what reached the provider.
+const recordVariable = "AIDY_CLIENTS_RECORD"
+
+// record writes the requests of a row as files, so that they can be sent by hand.
+func (w *world) record(t *testing.T, name string) {
+	t.Helper()
+	folder := os.Getenv(recordVariable)
+	if folder == "" {
+		return
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Error(err)
+	}
+	for _, r := range w.provider.Requests() {
+		file := fmt.Sprintf("%s-%02d-%s.json", name, r.Number, r.Operation)
+		if err := os.WriteFile(filepath.Join(folder, file), r.Body, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // short is the beginning and the end of a long text.
