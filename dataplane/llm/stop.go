@@ -45,4 +45,8 @@ func (r StopReason) String() string {
 type Stop struct {
 	Reason StopReason
 	Native string // the provider's own word; empty while the answer has not ended
+
+	Sequence    string // the stop string that was met, where the provider tells it
+	Category    string // what a refusal is about, where the provider tells it
+	Explanation string // and why
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -277,6 +278,45 @@ func (r *Reader) String(limit int) (string, bool) {
 		return string(raw[1 : len(raw)-1]), true
 	}
 	return string(unquote(nil, raw)), true
+}
+
+// Text reads a string of any length. It reports false, and skips the value, if it
+// is no string.
+func (r *Reader) Text() (string, bool) { return r.String(math.MaxInt) }
+
+// AppendText appends the text of a string to dst.
+func (r *Reader) AppendText(dst []byte) ([]byte, bool) {
+	raw, ok := r.Bytes()
+	if !ok {
+		return dst, false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return append(dst, raw...), true
+	}
+	quoted := make([]byte, 0, len(raw)+2)
+	quoted = append(append(append(quoted, '"'), raw...), '"')
+	return unquote(dst, quoted), true
+}
+
+// Value reads the value that comes next, of any kind, and returns it as it stands:
+// a part of the bytes that are read. Only over bytes.
+func (r *Reader) Value() []byte {
+	from := r.Start()
+	r.Skip()
+	if r.err != nil || from > r.End() {
+		return nil
+	}
+	return r.data[from:r.End()]
+}
+
+// Number reads a number as it is written; empty if the value is none, which is
+// skipped.
+func (r *Reader) Number() string {
+	if r.Kind() != '0' {
+		r.Skip()
+		return ""
+	}
+	return string(r.Raw())
 }
 
 // Bytes is String without a copy and without resolving escapes: the bytes between

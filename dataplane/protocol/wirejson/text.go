@@ -120,3 +120,30 @@ func AppendStringMember(dst []byte, name, value string) []byte {
 func AppendIntMember(dst []byte, name string, value int64) []byte {
 	return strconv.AppendInt(AppendMember(dst, name), value, 10)
 }
+
+// AppendRawMember appends a member whose value is JSON already.
+func AppendRawMember(dst []byte, name string, value []byte) []byte {
+	return append(AppendMember(dst, name), value...)
+}
+
+// AppendBoolMember appends a member with a truth value.
+func AppendBoolMember(dst []byte, name string, value bool) []byte {
+	return strconv.AppendBool(AppendMember(dst, name), value)
+}
+
+// AppendText appends text, which may hold invalid UTF-8, as a JSON string to dst.
+func AppendText(dst, text []byte) []byte {
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
+	}
+	dst, _ = jsontext.AppendQuote(dst, text) // fails for invalid UTF-8 alone
+	return dst
+}
+
+// AppendElement appends a comma, unless dst ends where an element may stand first.
+func AppendElement(dst []byte) []byte {
+	if n := len(dst); n > 0 && dst[n-1] != '[' {
+		dst = append(dst, ',')
+	}
+	return dst
+}
