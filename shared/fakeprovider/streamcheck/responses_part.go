@@ -4,7 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
+
+// responsesPart is a text that arrives in pieces.
+type responsesPart struct {
+	kind        string
+	text        strings.Builder
+	told        bool // its .done event came
+	closed      bool
+	annotations int
+}
+
+// responsesTexts is where the text of each type of part stands.
+var responsesTexts = map[string]string{
+	"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text",
+}
 
 // addPart opens a part of an item's content or summary.
 func (i *responsesItem) addPart(parts *[]*responsesPart, index string, kinds []string, o object) error {
