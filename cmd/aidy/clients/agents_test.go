@@ -3,10 +3,12 @@
 package clients
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,12 +24,17 @@ type agent struct {
 	name string
 	own  fakeprovider.Protocol
 
-	// prepare gives the process that does what prompt says, in the folder work, and
-	// with the home folder home.
-	prepare func(t *testing.T, p *programs, w *world, home, work, prompt string) process
+	// prepare gives the process that does what prompt says, with the home folder
+	// home.
+	prepare func(t *testing.T, p *programs, w *world, home, prompt string) process
 
-	// steps lead it through the task, with the tools it offers.
+	// steps lead it through the task, with the tools it offers. The first turn makes both
+	// files at once, the second reads notes.txt, the third corrects it.
 	steps func(work string) []fakeprovider.Step
+
+	// look is the call of a tool that shows an image file to the model. It is nil for an
+	// agent that has no such tool.
+	look func(path string) fakeprovider.ToolCall
 
 	// said is the final text in what it wrote to standard output.
 	said func(t *testing.T, out string) string
@@ -52,49 +59,117 @@ const (
 
 func agents() []agent { return []agent{claudeCode(), codex(), geminiCLI()} }
 
-// TestAgents lets every agent do a task of several turns with its own tools. The files
-// are really made, the model sees what the tools gave, and the agent ends well with the
-// model's last words.
+// TestAgents lets every agent do tasks with its own tools. A row's name tells the agent,
+// the task, and what the model is served in.
 func TestAgents(t *testing.T) {
 	p := installed(t)
 	g := startGateway(t)
 	for _, a := range agents() {
-		g.forUpstreams(t, a.name+"/files", a.own, func(t *testing.T, w *world) { workOnFiles(t, p, a, w) })
+		for _, row := range []struct {
+			name string
+			test func(t *testing.T, c *shift)
+		}{
+			{"files", workOnFiles},
+			{"reasoning", workWithReasoning},
+			{"limited", workWithLimit},
+			{"picture", lookAtPicture},
+		} {
+			g.forUpstreams(t, a.name+"/"+row.name, a.own, func(t *testing.T, w *world) {
+				row.test(t, &shift{world: w, agent: a, programs: p, home: t.TempDir(), work: t.TempDir()})
+			})
+		}
 	}
 }
 
-func workOnFiles(t *testing.T, p *programs, a agent, w *world) {
-	home, work := t.TempDir(), t.TempDir()
-	steps := a.steps(work)
-	w.script(steps...)
+// shift is one agent at work in one world.
+type shift struct {
+	*world
+	agent
+	programs   *programs
+	home, work string // folders
+}
 
-	run := a.prepare(t, p, w, home, work, task)
-	run.dir, run.limit = work, agentLimit
-	run.env = append(run.env, "HOME="+home)
+// do lets the agent do the task that steps make of it. It fails the test unless the
+// agent ends well and says farewell.
+func (c *shift) do(t *testing.T, steps []fakeprovider.Step) {
+	t.Helper()
+	c.script(steps...)
+	run := c.prepare(t, c.programs, c.world, c.home, task)
+	run.dir, run.limit = c.work, agentLimit
+	run.env = append(run.env, "HOME="+c.home)
 	out, err := run.run(t)
 	if err != nil {
-		t.Fatalf("%v\nthe provider saw %s", err, w.seen())
+		t.Fatalf("%v\nthe provider saw %s", err, c.seen())
 	}
+	if got := c.said(t, out); strings.TrimSpace(got) != farewell {
+		t.Errorf("it said %q, want %q; the provider saw %s", got, farewell, c.seen())
+	}
+	c.wantRequests(t, len(steps))
+	c.wantBody(t, 0, task)
+}
 
-	if got := a.said(t, out); strings.TrimSpace(got) != farewell {
-		t.Errorf("it said %q, want %q", got, farewell)
-	}
+// wantFiles fails the test unless the files are as the task wants them.
+func (c *shift) wantFiles(t *testing.T) {
+	t.Helper()
 	for name, want := range map[string]string{"notes.txt": correct, "count.txt": counted} {
-		got, err := os.ReadFile(filepath.Join(work, name))
+		got, err := os.ReadFile(filepath.Join(c.work, name))
 		if err != nil {
 			t.Error(err)
-		} else if strings.TrimSpace(string(got)) != strings.TrimSpace(want) {
+		} else if string(got) != want {
 			t.Errorf("%s holds %q, want %q", name, got, want)
 		}
 	}
-	w.wantRequests(t, len(steps))
-	w.wantBody(t, 0, task)
-	// The second request shows what the command printed, the third what was read.
-	w.wantBody(t, 1, printed)
-	w.wantBody(t, 2, "secnd line")
-	if t.Failed() {
-		t.Logf("it wrote:\n%s\nthe provider saw %s", short(out), w.seen())
+}
+
+// workOnFiles: the files are really made, and the model is told what the tools gave.
+func workOnFiles(t *testing.T, c *shift) {
+	c.do(t, c.steps(c.work))
+	c.wantFiles(t)
+	c.wantBody(t, 1, printed)
+	c.wantBody(t, 2, printed, "secnd line")
+}
+
+// workWithReasoning: a model that thinks before each turn changes nothing. What belongs
+// to its thoughts comes back to it where its protocol wants that.
+func workWithReasoning(t *testing.T, c *shift) {
+	steps := c.steps(c.work)
+	for i := range steps {
+		steps[i].Reasoning = fmt.Sprintf("Thought %d: one thing after the other.", i+1)
 	}
+	c.do(t, steps)
+	c.wantFiles(t)
+	c.wantBody(t, 2, printed, "secnd line")
+	for i := 1; i < len(steps); i++ {
+		c.wantState(t, i)
+	}
+}
+
+// workWithLimit: an account at its limit is told to the agent, which waits and goes on.
+func workWithLimit(t *testing.T, c *shift) {
+	steps := c.steps(c.work)
+	wait := fakeprovider.FailRetryAfter(fakeprovider.RateLimited, time.Second)
+	steps = slices.Insert(steps, 1, wait)
+	c.do(t, steps)
+	c.wantFiles(t)
+	c.wantBody(t, 3, printed, "secnd line")
+}
+
+// lookAtPicture: an image that a tool gives reaches the model.
+func lookAtPicture(t *testing.T, c *shift) {
+	if c.look == nil {
+		t.Skip("this agent has no tool that shows an image to the model")
+	}
+	picture := drawing(t)
+	raw, err := base64.StdEncoding.DecodeString(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(c.work, "picture.png")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.do(t, []fakeprovider.Step{{ToolCalls: []fakeprovider.ToolCall{c.look(path)}}, {Text: farewell}})
+	c.wantBody(t, 1, picture)
 }
 
 // object writes the arguments of a tool call: names and their texts in turn.

@@ -15,7 +15,7 @@ func claudeCode() agent {
 	return agent{
 		name: "claude-code",
 		own:  fakeprovider.Anthropic,
-		prepare: func(_ *testing.T, p *programs, w *world, _, _, prompt string) process {
+		prepare: func(_ *testing.T, p *programs, w *world, _, prompt string) process {
 			return process{
 				argv: []string{
 					p.node, filepath.Join(p.modules, "@anthropic-ai/claude-code/cli-wrapper.cjs"),
@@ -39,6 +39,9 @@ func claudeCode() agent {
 				{ToolCalls: []fakeprovider.ToolCall{{Name: "Edit", Arguments: object("file_path", notes, "old_string", "secnd", "new_string", "second")}}},
 				{Text: farewell},
 			}
+		},
+		look: func(path string) fakeprovider.ToolCall {
+			return fakeprovider.ToolCall{Name: "Read", Arguments: object("file_path", path)}
 		},
 		said: func(t *testing.T, out string) string {
 			var end struct {

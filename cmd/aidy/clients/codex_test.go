@@ -17,7 +17,7 @@ func codex() agent {
 	return agent{
 		name: "codex",
 		own:  fakeprovider.Responses,
-		prepare: func(t *testing.T, p *programs, w *world, home, _, prompt string) process {
+		prepare: func(t *testing.T, p *programs, w *world, home, prompt string) process {
 			folder := filepath.Join(home, ".codex")
 			if err := os.MkdirAll(folder, 0o700); err != nil {
 				t.Fatal(err)
@@ -63,6 +63,9 @@ enabled = false
 					"*** Begin Patch\n*** Update File: notes.txt\n@@\n first line\n-secnd line\n+second line\n*** End Patch\nEOF")}},
 				{Text: farewell},
 			}
+		},
+		look: func(path string) fakeprovider.ToolCall {
+			return fakeprovider.ToolCall{Name: "view_image", Arguments: object("path", path)}
 		},
 		said: func(_ *testing.T, out string) string { return out },
 	}

@@ -132,7 +132,8 @@ func asideModels() []string {
 type world struct {
 	base     string // where clients find it, without a version
 	key      string
-	upstream fakeprovider.Protocol
+	own      fakeprovider.Protocol // of the client
+	upstream fakeprovider.Protocol // of the provider
 	provider *fakeprovider.Provider
 }
 

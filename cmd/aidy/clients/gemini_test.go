@@ -16,7 +16,7 @@ func geminiCLI() agent {
 	return agent{
 		name: "gemini-cli",
 		own:  fakeprovider.Gemini,
-		prepare: func(t *testing.T, p *programs, w *world, home, _, prompt string) process {
+		prepare: func(t *testing.T, p *programs, w *world, home, prompt string) process {
 			folder := filepath.Join(home, ".gemini")
 			if err := os.MkdirAll(folder, 0o700); err != nil {
 				t.Fatal(err)
@@ -50,6 +50,9 @@ func geminiCLI() agent {
 					"file_path", notes, "instruction", "Correct the spelling.", "old_string", "secnd line", "new_string", "second line")}}},
 				{Text: farewell},
 			}
+		},
+		look: func(path string) fakeprovider.ToolCall {
+			return fakeprovider.ToolCall{Name: "read_file", Arguments: object("file_path", path)}
 		},
 		said: func(t *testing.T, out string) string {
 			var end struct {

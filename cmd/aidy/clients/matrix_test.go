@@ -55,6 +55,7 @@ func (g *gateway) forUpstreams(t *testing.T, name string, own fakeprovider.Proto
 				t.Parallel()
 				row := named(name, string(upstream))
 				w := g.newWorld(t, row, upstream)
+				w.own = own
 				defer w.record(t, row)
 				test(t, w)
 			})

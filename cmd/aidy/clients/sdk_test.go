@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -55,6 +56,7 @@ type job struct {
 	System     string `json:"system"`
 	Prompt     string `json:"prompt"`
 	Image      string `json:"image,omitempty"`
+	Think      bool   `json:"think"`
 	AbortAfter int64  `json:"abortAfter"`
 }
 
@@ -140,6 +142,7 @@ func TestSDKs(t *testing.T) {
 		}{
 			{"text", textAnswer},
 			{"tools", toolTurns},
+			{"reasoning", reasonedTurns},
 			{"image", imagePrompt},
 			{"structured", structuredAnswer},
 			{"abort", abortedCall},
@@ -174,18 +177,40 @@ func textAnswer(t *testing.T, c *talk) {
 // toolTurns: two calls at once, then one more, then text. Arguments arrive as they were
 // made, and each result goes back to the model.
 func toolTurns(t *testing.T, c *talk) {
-	const text = "It is sunny, and noon."
-	c.script(
-		fakeprovider.Step{ToolCalls: []fakeprovider.ToolCall{
+	c.script(toolSteps()...)
+	c.wantToolTurns(t, c.well(t, job{Task: "tools"}))
+}
+
+// reasonedTurns: toolTurns with a model that thinks before each turn. Its thoughts are
+// not taken for its answer, and what belongs to them comes back to it.
+func reasonedTurns(t *testing.T, c *talk) {
+	steps := toolSteps()
+	for i := range steps {
+		steps[i].Reasoning = fmt.Sprintf("Thought %d: one thing after the other.", i+1)
+	}
+	c.script(steps...)
+	c.wantToolTurns(t, c.well(t, job{Task: "tools", Think: true}))
+	c.wantState(t, 1)
+	c.wantState(t, 2)
+}
+
+const toolText = "It is sunny, and noon."
+
+func toolSteps() []fakeprovider.Step {
+	return []fakeprovider.Step{
+		{ToolCalls: []fakeprovider.ToolCall{
 			{Name: "weather", Arguments: `{"city":"Zürich \"West\""}`},
 			{Name: "clock", Arguments: `{"zone":"Asia/Tokyo","day":9007199254740991}`},
 		}},
-		fakeprovider.Step{Text: "Again.", ToolCalls: []fakeprovider.ToolCall{{Name: "weather", Arguments: `{"city":"Oslo"}`}}},
-		fakeprovider.Step{Text: text},
-	)
-	r := c.well(t, job{Task: "tools"})
-	if r.Text != text {
-		t.Errorf("text %q, want %q", r.Text, text)
+		{Text: "Again.", ToolCalls: []fakeprovider.ToolCall{{Name: "weather", Arguments: `{"city":"Oslo"}`}}},
+		{Text: toolText},
+	}
+}
+
+func (c *talk) wantToolTurns(t *testing.T, r reply) {
+	t.Helper()
+	if r.Text != toolText {
+		t.Errorf("text %q, want %q", r.Text, toolText)
 	}
 	want := []toolCall{
 		{"weather", json.RawMessage(`{"city":"Zürich \"West\""}`)},
@@ -213,7 +238,7 @@ func imagePrompt(t *testing.T, c *talk) {
 	c.wantBody(t, 0, picture, "image/png", prompt)
 }
 
-// drawing is a PNG of a few kilobytes, in base64.
+// drawing is a small PNG, in base64.
 func drawing(t *testing.T) string {
 	t.Helper()
 	m := image.NewRGBA(image.Rect(0, 0, 32, 32))

@@ -65,6 +65,23 @@ func (w *world) wantBody(t *testing.T, i int, texts ...string) {
 	}
 }
 
+// wantState fails the test unless the i-th request carries what the model needs to go on
+// after it reasoned. Gemini refuses a call in its history that has lost its signature.
+// A client that speaks the model's own protocol keeps all of it; Chat Completions has
+// none.
+func (w *world) wantState(t *testing.T, i int) {
+	t.Helper()
+	switch {
+	case w.upstream == fakeprovider.Gemini:
+		w.wantBody(t, i, `"thoughtSignature":"`+signature)
+	case w.upstream == w.own && w.own != fakeprovider.Chat:
+		w.wantBody(t, i, signature)
+	}
+}
+
+// signature is how the provider's signatures and encrypted thoughts begin.
+const signature = "ZmFrZQ"
+
 // plain is a JSON text with one spelling for each letter: SDKs escape differently.
 func plain(body []byte) string {
 	v := jsontext.Value(append([]byte(nil), body...))

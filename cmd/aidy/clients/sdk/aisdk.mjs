@@ -21,11 +21,17 @@ function options(job) {
   return {
     model: models[process.argv[2]](job),
     maxRetries: job.retries,
-    maxOutputTokens: 512,
+    maxOutputTokens: job.think ? 2048 : 512,
     instructions: job.system,
     messages: [{ role: 'user', content }],
     // Nothing is stored anywhere, so turns are sent again as they were.
-    providerOptions: { openai: { store: false } },
+    providerOptions: {
+      openai: { store: false, ...(job.think && process.argv[2] === 'openai-responses' && { reasoningEffort: 'low', reasoningSummary: 'auto' }) },
+      ...(job.think && {
+        anthropic: { thinking: { type: 'enabled', budgetTokens: 1024 } },
+        google: { thinkingConfig: { includeThoughts: true, thinkingBudget: 1024 } },
+      }),
+    },
   };
 }
 

@@ -31,6 +31,7 @@ await run({
     for (;;) {
       const { message, usage } = await answer(job, {
         messages: history,
+        ...(job.think && { max_tokens: 2048, thinking: { type: 'enabled', budget_tokens: 1024 } }),
         tools: tools.map(({ name, description, parameters }) => ({ name, description, input_schema: parameters })),
       });
       history.push({ role: 'assistant', content: message.content });

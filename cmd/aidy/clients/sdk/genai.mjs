@@ -40,6 +40,7 @@ await run({
 
   async tools(job) {
     const chat = talk(job, {
+      ...(job.think && { thinkingConfig: { includeThoughts: true, thinkingBudget: 1024 } }),
       tools: [{ functionDeclarations: tools.map(({ name, description, parameters }) => ({ name, description, parametersJsonSchema: parameters })) }],
     });
     const calls = [];

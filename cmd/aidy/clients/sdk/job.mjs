@@ -2,7 +2,7 @@
 // standard output, both as one JSON object.
 //
 // A job has base, key and model, stream, retries, and for its task system, prompt, image
-// (a PNG in base64) and abortAfter (milliseconds). A result has text, and where the task
+// (a PNG in base64), think (the model shall reason) and abortAfter (milliseconds). A result has text, and where the task
 // has them usage {input, output}, calls [{name, args}], value, aborted or error.
 import { readFileSync } from 'node:fs';
 

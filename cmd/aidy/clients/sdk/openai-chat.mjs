@@ -32,6 +32,7 @@ await run({
     for (;;) {
       const { message, usage } = await complete(job, {
         messages: history,
+        ...(job.think && { reasoning_effort: 'low' }),
         tools: tools.map(({ name, description, parameters }) => ({ type: 'function', function: { name, description, parameters, strict: true } })),
       });
       history.push(message);

@@ -33,6 +33,7 @@ await run({
     for (;;) {
       const { response, usage } = await respond(job, {
         input: history,
+        ...(job.think && { reasoning: { effort: 'low', summary: 'auto' } }),
         include: ['reasoning.encrypted_content'],
         tools: tools.map(({ name, description, parameters }) => ({ type: 'function', name, description, parameters, strict: true })),
       });
