@@ -163,3 +163,36 @@ func FuzzSplitCallID(f *testing.F) {
 		}
 	})
 }
+
+// Base 64 has several spellings of one value where its last character holds bits
+// that do not count. One thing has one spelling.
+func TestLastCharacterCounts(t *testing.T) {
+	t.Parallel()
+	k := keyOf(t, text)
+	for _, data := range []string{"a!", "ab!", "abc!"} {
+		token, id := k.Seal(stateid.GeminiSignature, "s", data), k.Wrap("x_"+data, owner("s", "u"))
+		for c := range byte(128) {
+			if at := len(token) - 1; c != token[at] {
+				if _, ok := k.Open(flip(token, at, c)); ok {
+					t.Errorf("%q opens with the last character %q", token, c)
+				}
+			}
+			if at := len(id) - 1; c != id[at] {
+				if _, _, ok := k.Unwrap(flip(id, at, c)); ok {
+					t.Errorf("%q unwraps with the last character %q", id, c)
+				}
+			}
+		}
+	}
+}
+
+// A call id that was cut or joined by something else is one without a token.
+func TestOnlyWhatJoinMadeIsSplit(t *testing.T) {
+	t.Parallel()
+	joined := stateid.JoinCallID("call_1", keyOf(t, text).Seal(stateid.GeminiSignature, "s", "data"))
+	for _, s := range []string{flip(joined, len("call_1"), '-'), joined[1+len("call_1"):], joined[:len(joined)-1], joined + "A"} {
+		if id, token, ok := stateid.SplitCallID(s); ok {
+			t.Errorf("%q splits to %q and %q", s, id, token)
+		}
+	}
+}
