@@ -68,7 +68,7 @@ test-clients: setup-test ## run others' SDKs and agents through the gateway (nee
 	  rm -f '$(CLIENTS_DIR)/installed.json' && cp package.json package-lock.json .npmrc '$(CLIENTS_DIR)' && \
 	  (cd '$(CLIENTS_DIR)' && npm ci) && cp package-lock.json '$(CLIENTS_DIR)/installed.json'; fi
 	AIDY_CLIENTS_REQUIRED=1 AIDY_CLIENTS_DIR='$(CLIENTS_DIR)' AIDY_CLIENTS_UPSTREAM='$(UPSTREAM)' \
-	  $(GO) test -tags clients -timeout 30m -count=1 ./cmd/aidy/clients $(CLIENTS_ARGS)
+	  $(GO) test -tags clients -timeout 30m -parallel 4 -count=1 ./cmd/aidy/clients $(CLIENTS_ARGS)
 
 .PHONY: bench
 bench: ## measure speed and memory; nginx is compared with where it is installed

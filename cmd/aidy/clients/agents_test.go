@@ -147,7 +147,7 @@ func workWithReasoning(t *testing.T, c *shift) {
 // workWithLimit: an account at its limit is told to the agent, which waits and goes on.
 func workWithLimit(t *testing.T, c *shift) {
 	steps := c.steps(c.work)
-	wait := fakeprovider.FailRetryAfter(fakeprovider.RateLimited, time.Second)
+	wait := fakeprovider.FailRetryAfter(fakeprovider.RateLimited, longWait)
 	steps = slices.Insert(steps, 1, wait)
 	c.do(t, steps)
 	c.wantFiles(t)

@@ -146,6 +146,7 @@ func TestSDKs(t *testing.T) {
 			{"image", imagePrompt},
 			{"structured", structuredAnswer},
 			{"abort", abortedCall},
+			{"wait", awaitedCall},
 			{"retry", retriedCall},
 			{"refused", refusedCall},
 		} {
@@ -282,11 +283,25 @@ func abortedCall(t *testing.T, c *talk) {
 	c.wantRequests(t, 1)
 }
 
+// A single account that is at its limit for a moment is waited for by the gateway; a
+// longer wait, above three seconds, is told to the client.
+const (
+	shortWait = time.Second
+	longWait  = 4 * time.Second
+)
+
+// awaitedCall: an SDK that tries once gets its answer although the account was at its
+// limit for a moment.
+func awaitedCall(t *testing.T, c *talk) { c.limited(t, shortWait, 0) }
+
 // retriedCall: an account at its limit is told to the SDK so that it waits, asks again
 // and gets its answer.
-func retriedCall(t *testing.T, c *talk) {
-	c.script(fakeprovider.FailRetryAfter(fakeprovider.RateLimited, time.Second), fakeprovider.Step{Text: "Now."})
-	r := c.well(t, job{Task: "text", Retries: 3})
+func retriedCall(t *testing.T, c *talk) { c.limited(t, longWait, 3) }
+
+func (c *talk) limited(t *testing.T, wait time.Duration, retries int) {
+	t.Helper()
+	c.script(fakeprovider.FailRetryAfter(fakeprovider.RateLimited, wait), fakeprovider.Step{Text: "Now."})
+	r := c.well(t, job{Task: "text", Retries: retries})
 	if r.Text != "Now." {
 		t.Errorf("text %q, want that of the second try", r.Text)
 	}
