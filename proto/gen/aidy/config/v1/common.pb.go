@@ -937,8 +937,18 @@ type Compat struct {
 	AuthHeader           AuthHeader `protobuf:"varint,14,opt,name=auth_header,json=authHeader,enum=aidy.config.v1.AuthHeader" json:"auth_header,omitempty"`
 	// The newest anthropic-version that the server knows.
 	MaxAnthropicVersion string `protobuf:"bytes,15,opt,name=max_anthropic_version,json=maxAnthropicVersion" json:"max_anthropic_version,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Thinking is asked for with a budget of tokens; the type "adaptive" is unknown.
+	NoAdaptiveThinking bool `protobuf:"varint,16,opt,name=no_adaptive_thinking,json=noAdaptiveThinking" json:"no_adaptive_thinking,omitempty"`
+	// Gemini: thinkingLevel is unknown, thinkingBudget is used.
+	NoThinkingLevel bool `protobuf:"varint,17,opt,name=no_thinking_level,json=noThinkingLevel" json:"no_thinking_level,omitempty"`
+	// Temperature, top_p and top_k are refused.
+	NoSampling bool `protobuf:"varint,18,opt,name=no_sampling,json=noSampling" json:"no_sampling,omitempty"`
+	// Answers are never streamed: a caller's stream is made of the whole answer.
+	NoStream bool `protobuf:"varint,19,opt,name=no_stream,json=noStream" json:"no_stream,omitempty"`
+	// Answers are always streamed: a whole answer is made of the stream.
+	StreamOnly    bool `protobuf:"varint,20,opt,name=stream_only,json=streamOnly" json:"stream_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Compat) Reset() {
@@ -1076,6 +1086,41 @@ func (x *Compat) GetMaxAnthropicVersion() string {
 	return ""
 }
 
+func (x *Compat) GetNoAdaptiveThinking() bool {
+	if x != nil {
+		return x.NoAdaptiveThinking
+	}
+	return false
+}
+
+func (x *Compat) GetNoThinkingLevel() bool {
+	if x != nil {
+		return x.NoThinkingLevel
+	}
+	return false
+}
+
+func (x *Compat) GetNoSampling() bool {
+	if x != nil {
+		return x.NoSampling
+	}
+	return false
+}
+
+func (x *Compat) GetNoStream() bool {
+	if x != nil {
+		return x.NoStream
+	}
+	return false
+}
+
+func (x *Compat) GetStreamOnly() bool {
+	if x != nil {
+		return x.StreamOnly
+	}
+	return false
+}
+
 var File_aidy_config_v1_common_proto protoreflect.FileDescriptor
 
 const file_aidy_config_v1_common_proto_rawDesc = "" +
@@ -1108,7 +1153,7 @@ const file_aidy_config_v1_common_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$R\x04name\x12@\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x1c.aidy.config.v1.HeaderActionB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x06action\x12<\n" +
-	"\x05value\x18\x03 \x01(\tB&\xbaH#r!\x18\x80 2\x1c^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$R\x05value\"\xa6\x06\n" +
+	"\x05value\x18\x03 \x01(\tB&\xbaH#r!\x18\x80 2\x1c^[^\\x00-\\x08\\x0a-\\x1f\\x7f]*$R\x05value\"\xe3\a\n" +
 	"\x06Compat\x12R\n" +
 	"\x10max_tokens_field\x18\x01 \x01(\x0e2\x1e.aidy.config.v1.MaxTokensFieldB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0emaxTokensField\x12*\n" +
 	"\x11no_developer_role\x18\x02 \x01(\bR\x0fnoDeveloperRole\x12*\n" +
@@ -1126,7 +1171,14 @@ const file_aidy_config_v1_common_proto_rawDesc = "" +
 	"\x16errors_with_status_200\x18\r \x01(\bR\x13errorsWithStatus200\x12E\n" +
 	"\vauth_header\x18\x0e \x01(\x0e2\x1a.aidy.config.v1.AuthHeaderB\b\xbaH\x05\x82\x01\x02\x10\x01R\n" +
 	"authHeader\x12Z\n" +
-	"\x15max_anthropic_version\x18\x0f \x01(\tB&\xbaH#r!2\x1f^([0-9]{4}-[0-9]{2}-[0-9]{2})?$R\x13maxAnthropicVersion*\xa4\x01\n" +
+	"\x15max_anthropic_version\x18\x0f \x01(\tB&\xbaH#r!2\x1f^([0-9]{4}-[0-9]{2}-[0-9]{2})?$R\x13maxAnthropicVersion\x120\n" +
+	"\x14no_adaptive_thinking\x18\x10 \x01(\bR\x12noAdaptiveThinking\x12*\n" +
+	"\x11no_thinking_level\x18\x11 \x01(\bR\x0fnoThinkingLevel\x12\x1f\n" +
+	"\vno_sampling\x18\x12 \x01(\bR\n" +
+	"noSampling\x12\x1b\n" +
+	"\tno_stream\x18\x13 \x01(\bR\bnoStream\x12\x1f\n" +
+	"\vstream_only\x18\x14 \x01(\bR\n" +
+	"streamOnly*\xa4\x01\n" +
 	"\bProtocol\x12\x18\n" +
 	"\x14PROTOCOL_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PROTOCOL_OPENAI_CHAT\x10\x01\x12\x1d\n" +

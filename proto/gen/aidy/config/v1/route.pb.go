@@ -319,8 +319,11 @@ type Route struct {
 	PriceBook string `protobuf:"bytes,32,opt,name=price_book,json=priceBook" json:"price_book,omitempty"`
 	// Keep-alives may be sent before the upstream answers.
 	KeepAliveBeforeHeaders bool `protobuf:"varint,33,opt,name=keep_alive_before_headers,json=keepAliveBeforeHeaders" json:"keep_alive_before_headers,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// What happens to features that the upstream's protocol cannot express, where the caller does not
+	// say: "<protocol>.<feature>", "<protocol>.*" or "*" to reject, drop or substitute.
+	Conversion    map[string]string `protobuf:"bytes,34,rep,name=conversion" json:"conversion,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Route) Reset() {
@@ -575,6 +578,13 @@ func (x *Route) GetKeepAliveBeforeHeaders() bool {
 		return x.KeepAliveBeforeHeaders
 	}
 	return false
+}
+
+func (x *Route) GetConversion() map[string]string {
+	if x != nil {
+		return x.Conversion
+	}
+	return nil
 }
 
 // RoutePluginConfig configures one plugin on one route.
@@ -869,7 +879,7 @@ const file_aidy_config_v1_route_proto_rawDesc = "" +
 	"\x05label\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18?R\x05label\"V\n" +
 	"\fQualityFloor\x12\x1b\n" +
 	"\x04task\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\x04task\x12)\n" +
-	"\x03min\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\"\xc9\x0e\n" +
+	"\x03min\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\"\xe7\x10\n" +
 	"\x05Route\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\x02id\x12$\n" +
 	"\ttenant_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\btenantId\x12,\n" +
@@ -914,8 +924,15 @@ const file_aidy_config_v1_route_proto_rawDesc = "" +
 	"data_label\x18\x1f \x01(\tB\a\xbaH\x04r\x02\x18?R\tdataLabel\x12&\n" +
 	"\n" +
 	"price_book\x18  \x01(\tB\a\xbaH\x04r\x02\x18?R\tpriceBook\x129\n" +
-	"\x19keep_alive_before_headers\x18! \x01(\bR\x16keepAliveBeforeHeaders\x1a9\n" +
+	"\x19keep_alive_before_headers\x18! \x01(\bR\x16keepAliveBeforeHeaders\x12\xdc\x01\n" +
+	"\n" +
+	"conversion\x18\" \x03(\v2%.aidy.config.v1.Route.ConversionEntryB\x94\x01\xbaH\x90\x01\x9a\x01\x8c\x01\x10@\"jrh2f^(\\*|(openai_chat|openai_responses|anthropic_messages|gemini_generate_content)\\.(\\*|[a-z0-9_]{1,63}))$*\x1cr\x1aR\x06rejectR\x04dropR\n" +
+	"substituteR\n" +
+	"conversion\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
+	"\x0fConversionEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xae\x05\n" +
 	"\x11RoutePluginConfig\x12\x17\n" +
@@ -988,7 +1005,7 @@ func file_aidy_config_v1_route_proto_rawDescGZIP() []byte {
 }
 
 var file_aidy_config_v1_route_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_aidy_config_v1_route_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_aidy_config_v1_route_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_aidy_config_v1_route_proto_goTypes = []any{
 	(AuthMethod)(0),               // 0: aidy.config.v1.AuthMethod
 	(Replay)(0),                   // 1: aidy.config.v1.Replay
@@ -998,37 +1015,39 @@ var file_aidy_config_v1_route_proto_goTypes = []any{
 	(*RoutePluginConfig)(nil),     // 5: aidy.config.v1.RoutePluginConfig
 	(*ProviderPluginConfig)(nil),  // 6: aidy.config.v1.ProviderPluginConfig
 	nil,                           // 7: aidy.config.v1.Route.LabelsEntry
-	nil,                           // 8: aidy.config.v1.RoutePluginConfig.LabelsEntry
-	nil,                           // 9: aidy.config.v1.ProviderPluginConfig.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(Protocol)(0),                 // 11: aidy.config.v1.Protocol
-	(TaskRisk)(0),                 // 12: aidy.config.v1.TaskRisk
-	(*SchedulingPolicy)(nil),      // 13: aidy.config.v1.SchedulingPolicy
-	(*structpb.Struct)(nil),       // 14: google.protobuf.Struct
+	nil,                           // 8: aidy.config.v1.Route.ConversionEntry
+	nil,                           // 9: aidy.config.v1.RoutePluginConfig.LabelsEntry
+	nil,                           // 10: aidy.config.v1.ProviderPluginConfig.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(Protocol)(0),                 // 12: aidy.config.v1.Protocol
+	(TaskRisk)(0),                 // 13: aidy.config.v1.TaskRisk
+	(*SchedulingPolicy)(nil),      // 14: aidy.config.v1.SchedulingPolicy
+	(*structpb.Struct)(nil),       // 15: google.protobuf.Struct
 }
 var file_aidy_config_v1_route_proto_depIdxs = []int32{
 	7,  // 0: aidy.config.v1.Route.labels:type_name -> aidy.config.v1.Route.LabelsEntry
-	10, // 1: aidy.config.v1.Route.create_time:type_name -> google.protobuf.Timestamp
-	10, // 2: aidy.config.v1.Route.update_time:type_name -> google.protobuf.Timestamp
+	11, // 1: aidy.config.v1.Route.create_time:type_name -> google.protobuf.Timestamp
+	11, // 2: aidy.config.v1.Route.update_time:type_name -> google.protobuf.Timestamp
 	2,  // 3: aidy.config.v1.Route.legacy_bearer_auth_tokens:type_name -> aidy.config.v1.LegacyToken
-	11, // 4: aidy.config.v1.Route.protocols:type_name -> aidy.config.v1.Protocol
+	12, // 4: aidy.config.v1.Route.protocols:type_name -> aidy.config.v1.Protocol
 	1,  // 5: aidy.config.v1.Route.replay:type_name -> aidy.config.v1.Replay
-	12, // 6: aidy.config.v1.Route.task_risk:type_name -> aidy.config.v1.TaskRisk
+	13, // 6: aidy.config.v1.Route.task_risk:type_name -> aidy.config.v1.TaskRisk
 	3,  // 7: aidy.config.v1.Route.min_quality:type_name -> aidy.config.v1.QualityFloor
-	13, // 8: aidy.config.v1.Route.scheduling:type_name -> aidy.config.v1.SchedulingPolicy
-	8,  // 9: aidy.config.v1.RoutePluginConfig.labels:type_name -> aidy.config.v1.RoutePluginConfig.LabelsEntry
-	10, // 10: aidy.config.v1.RoutePluginConfig.create_time:type_name -> google.protobuf.Timestamp
-	10, // 11: aidy.config.v1.RoutePluginConfig.update_time:type_name -> google.protobuf.Timestamp
-	14, // 12: aidy.config.v1.RoutePluginConfig.payload:type_name -> google.protobuf.Struct
-	9,  // 13: aidy.config.v1.ProviderPluginConfig.labels:type_name -> aidy.config.v1.ProviderPluginConfig.LabelsEntry
-	10, // 14: aidy.config.v1.ProviderPluginConfig.create_time:type_name -> google.protobuf.Timestamp
-	10, // 15: aidy.config.v1.ProviderPluginConfig.update_time:type_name -> google.protobuf.Timestamp
-	14, // 16: aidy.config.v1.ProviderPluginConfig.payload:type_name -> google.protobuf.Struct
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	14, // 8: aidy.config.v1.Route.scheduling:type_name -> aidy.config.v1.SchedulingPolicy
+	8,  // 9: aidy.config.v1.Route.conversion:type_name -> aidy.config.v1.Route.ConversionEntry
+	9,  // 10: aidy.config.v1.RoutePluginConfig.labels:type_name -> aidy.config.v1.RoutePluginConfig.LabelsEntry
+	11, // 11: aidy.config.v1.RoutePluginConfig.create_time:type_name -> google.protobuf.Timestamp
+	11, // 12: aidy.config.v1.RoutePluginConfig.update_time:type_name -> google.protobuf.Timestamp
+	15, // 13: aidy.config.v1.RoutePluginConfig.payload:type_name -> google.protobuf.Struct
+	10, // 14: aidy.config.v1.ProviderPluginConfig.labels:type_name -> aidy.config.v1.ProviderPluginConfig.LabelsEntry
+	11, // 15: aidy.config.v1.ProviderPluginConfig.create_time:type_name -> google.protobuf.Timestamp
+	11, // 16: aidy.config.v1.ProviderPluginConfig.update_time:type_name -> google.protobuf.Timestamp
+	15, // 17: aidy.config.v1.ProviderPluginConfig.payload:type_name -> google.protobuf.Struct
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_aidy_config_v1_route_proto_init() }
@@ -1045,7 +1064,7 @@ func file_aidy_config_v1_route_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aidy_config_v1_route_proto_rawDesc), len(file_aidy_config_v1_route_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
