@@ -21,10 +21,30 @@ type answer struct {
 	stopWord  string
 	usage     Usage // disjoint counts
 	noUsage   bool
+
 	signature string // opaque state that goes with reasoning and calls
+	redacted  string // that of thinking that cannot be read; empty for none
+
+	refusal  []string // what is said instead of an answer, in deltas
+	category string   // of the refusal
+	blocked  string   // why the prompt is
+	citation *Citation
+	image    []byte
+	mixed    bool // the pieces of calls interleave
 }
 
 func (a *answer) text() string { return strings.Join(a.pieces, "") }
+
+func (a *answer) refused() string { return strings.Join(a.refusal, "") }
+
+// saidAndRefused is the text and the refusal in the OpenAI protocols, where a text that
+// ends in a refusal is one.
+func (a *answer) saidAndRefused() (said, refused []string) {
+	if a.stop == StopRefusal && len(a.refusal) == 0 {
+		return nil, a.pieces
+	}
+	return a.pieces, a.refusal
+}
 
 // compose decides the answer to a request.
 func (c *call) compose() *answer {
@@ -34,16 +54,24 @@ func (c *call) compose() *answer {
 		reasoning: c.step.Reasoning,
 		noUsage:   c.step.OmitUsage,
 		stopWord:  c.step.StopSequence,
-		signature: c.ids.short("ZmFrZQ", 0, 26), // base64, as signatures are
+		refusal:   words(c.step.Refusal),
+		category:  c.step.RefusalCategory,
+		blocked:   c.step.BlockReason,
+		image:     c.step.Image,
+		mixed:     c.step.Interleave,
 	}
 	if c.step.Model != "" {
 		a.model = c.step.Model
 	}
 	a.id = c.answerID()
 	c.say(a)
+	if len(a.pieces) > 0 {
+		a.citation = c.step.Citation
+	}
 	cut := c.limit(a)
+	c.mint(a)
 	for i := range a.calls {
-		if a.calls[i].ID == "" {
+		if a.calls[i].ID == "" && (c.protocol != Gemini || thinkingModel(c.ask.model)) { // older models give none
 			a.calls[i].ID = c.callID(i)
 		}
 		if a.calls[i].Arguments == "" {
@@ -53,8 +81,12 @@ func (c *call) compose() *answer {
 	switch {
 	case c.step.Stop != "":
 		a.stop = c.step.Stop
+	case a.blocked != "":
+		a.stop = StopFiltered
 	case len(a.calls) > 0:
 		a.stop = StopTools
+	case len(a.refusal) > 0:
+		a.stop = StopRefusal
 	case cut:
 		a.stop = StopLength
 	default:
@@ -62,6 +94,33 @@ func (c *call) compose() *answer {
 	}
 	a.usage = c.count(a)
 	return a
+}
+
+// mint makes the opaque state of an answer, and stores what the request wants stored.
+func (c *call) mint(a *answer) {
+	nonce := c.ids.hash("state", 0)
+	switch c.protocol {
+	case Anthropic:
+		a.signature = seal(nonce, thinkingScope, a.reasoning)
+		if c.step.RedactedThinking {
+			a.redacted = seal(nonce, redactedScope, "")
+		}
+	case Responses:
+		a.signature = seal(nonce, reasoningScope(c.key), "")
+		if string(c.ask.top["store"]) == "false" {
+			return
+		}
+		for _, id := range []string{a.id, c.ids.hex("rs_", 0), c.ids.hex("msg_", 0), c.ids.hex("ig_", 0)} {
+			c.p.stored.add(id)
+		}
+		for i := range a.calls {
+			c.p.stored.add(c.ids.hex("fc_", i))
+		}
+	case Gemini:
+		if thinkingModel(c.ask.model) { // older ones do without
+			a.signature = seal(nonce, thoughtScope, "")
+		}
+	}
 }
 
 // say fills in text and calls.
@@ -78,8 +137,12 @@ func (c *call) say(a *answer) {
 	default:
 		scripted = false
 	}
+	if s.BlockReason != "" {
+		a.pieces, a.reasoning = nil, ""
+		return
+	}
 	a.calls = slices.Clone(s.ToolCalls)
-	if scripted || len(a.calls) > 0 {
+	if scripted || len(a.calls) > 0 || s.Silent || s.Refusal != "" || len(s.Image) > 0 {
 		return
 	}
 	if c.ask.wantsCall() {
@@ -198,7 +261,7 @@ func (c *call) count(a *answer) Usage {
 		u.Input = tokens(c.ask.prompt)
 	}
 	if u.Output == 0 {
-		n := len(a.text())
+		n := len(a.text()) + len(a.refused())
 		for _, tc := range a.calls {
 			n += len(tc.Arguments)
 		}

@@ -28,7 +28,11 @@ func (a *anthropicAnswer) stopDetails() any {
 	if a.stopReason() != "refusal" {
 		return nil
 	}
-	return obj("type", "refusal", "category", nil, "explanation", "the script asked for a refusal")
+	explanation := a.refused()
+	if explanation == "" {
+		explanation = "the script asked for a refusal"
+	}
+	return obj("type", "refusal", "category", nullable(a.category), "explanation", explanation)
 }
 
 func (a *anthropicAnswer) stopSequence() any {
@@ -74,14 +78,27 @@ func (a *anthropicAnswer) whole() []byte {
 	if a.reasoning != "" {
 		content = append(content, obj("type", "thinking", "thinking", a.reasoning, "signature", a.signature))
 	}
+	if a.redacted != "" {
+		content = append(content, obj("type", "redacted_thinking", "data", a.redacted))
+	}
 	if len(a.pieces) > 0 {
-		content = append(content, obj("type", "text", "text", a.text()))
+		block := obj("type", "text", "text", a.text())
+		if a.citation != nil {
+			block = block.with("citations", list{a.cited()})
+		}
+		content = append(content, block)
 	}
 	for _, tc := range a.calls {
 		content = append(content, obj("type", "tool_use", "id", tc.ID, "name", tc.Name, "input", tc.arguments()))
 	}
 	return appendJSON(nil, a.message(content, a.stopReason(), a.stopSequence(), a.stopDetails(),
 		a.usageObject(a.usage.completion(), a.usage.Reasoning, false)))
+}
+
+// cited is the source of the text as a web search tells it.
+func (a *anthropicAnswer) cited() object {
+	return obj("type", "web_search_result_location", "url", a.citation.URL, "title", nullable(a.citation.Title),
+		"encrypted_index", a.signature, "cited_text", a.text())
 }
 
 func anthropicEvent(name string, pairs ...any) []byte {
@@ -118,10 +135,21 @@ func (a *anthropicAnswer) frames() iter.Seq[frame] {
 			delta(obj("type", "signature_delta", "signature", a.signature))
 			stop()
 		}
+		if a.redacted != "" {
+			start(obj("type", "redacted_thinking", "data", a.redacted), true)
+			stop()
+		}
 		if len(a.pieces) > 0 {
-			start(obj("type", "text", "text", ""), false)
+			block := obj("type", "text", "text", "")
+			if a.citation != nil {
+				block = block.with("citations", list{})
+			}
+			start(block, false)
 			for _, piece := range a.pieces {
 				delta(obj("type", "text_delta", "text", piece))
+			}
+			if a.citation != nil {
+				delta(obj("type", "citations_delta", "citation", a.cited()))
 			}
 			stop()
 		}

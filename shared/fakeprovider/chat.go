@@ -1,6 +1,10 @@
 package fakeprovider
 
-import "iter"
+import (
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
 
 // chatAnswer renders Chat Completions.
 type chatAnswer struct {
@@ -34,13 +38,14 @@ func (a *chatAnswer) usageObject() object {
 
 func (a *chatAnswer) whole() []byte {
 	var content, refusal any
-	switch {
-	case a.stop == StopRefusal:
-		refusal = a.text()
-	case len(a.pieces) > 0 || len(a.calls) == 0:
-		content = a.text()
+	said, refused := a.saidAndRefused()
+	if len(refused) > 0 {
+		refusal = strings.Join(refused, "")
 	}
-	message := obj("role", "assistant", "content", content, "refusal", refusal, "annotations", list{})
+	if len(said) > 0 || len(a.calls) == 0 && refusal == nil {
+		content = strings.Join(said, "")
+	}
+	message := obj("role", "assistant", "content", content, "refusal", refusal, "annotations", a.annotations())
 	if a.reasoning != "" {
 		message = message.with("reasoning_content", a.reasoning)
 	}
@@ -87,24 +92,23 @@ func (a *chatAnswer) frames() iter.Seq[frame] {
 				return
 			}
 		}
-		field := "content"
-		if a.stop == StopRefusal {
-			field = "refusal"
-		}
-		for _, piece := range a.pieces {
-			if !content(obj(field, piece)) {
+		said, refused := a.saidAndRefused()
+		for _, piece := range said {
+			if !content(obj("content", piece)) {
 				return
 			}
 		}
-		for i, tc := range a.calls {
-			open := obj("index", i, "id", tc.ID, "type", "function", "function", obj("name", tc.Name, "arguments", ""))
-			if !content(obj("tool_calls", list{open})) {
+		if a.citation != nil && !yield(frame{data: a.delta(obj("annotations", a.annotations()), nil)}) {
+			return
+		}
+		for _, piece := range refused {
+			if !content(obj("refusal", piece)) {
 				return
 			}
-			for _, piece := range argumentPieces(tc.Arguments) {
-				if !content(obj("tool_calls", list{obj("index", i, "function", obj("arguments", piece))})) {
-					return
-				}
+		}
+		for _, piece := range a.callPieces() {
+			if !content(obj("tool_calls", list{piece})) {
+				return
 			}
 		}
 		if !yield(frame{data: a.delta(obj(), a.finish())}) {
@@ -115,6 +119,43 @@ func (a *chatAnswer) frames() iter.Seq[frame] {
 		}
 		yield(frame{data: []byte("data: [DONE]\n\n"), terminal: true})
 	}
+}
+
+// annotations are the sources of the text.
+func (a *chatAnswer) annotations() list {
+	if a.citation == nil {
+		return list{}
+	}
+	cited := obj("url", a.citation.URL, "title", a.citation.Title, "start_index", 0, "end_index", utf8.RuneCountInString(a.text()))
+	return list{obj("type", "url_citation", "url_citation", cited)}
+}
+
+// callPieces are the deltas of all calls: one call after the other, or a piece of each in
+// turn.
+func (a *chatAnswer) callPieces() []object {
+	var out []object
+	pieces, longest := make([][]string, len(a.calls)), 0
+	argument := func(i int, piece string) {
+		out = append(out, obj("index", i, "function", obj("arguments", piece)))
+	}
+	for i, tc := range a.calls {
+		out = append(out, obj("index", i, "id", tc.ID, "type", "function", "function", obj("name", tc.Name, "arguments", "")))
+		pieces[i] = argumentPieces(tc.Arguments)
+		longest = max(longest, len(pieces[i]))
+		if !a.mixed {
+			for _, piece := range pieces[i] {
+				argument(i, piece)
+			}
+		}
+	}
+	for n := 0; a.mixed && n < longest; n++ {
+		for i := range pieces {
+			if n < len(pieces[i]) {
+				argument(i, pieces[i][n])
+			}
+		}
+	}
+	return out
 }
 
 func (a *chatAnswer) broken() []byte {

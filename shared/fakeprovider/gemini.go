@@ -1,6 +1,7 @@
 package fakeprovider
 
 import (
+	"encoding/base64"
 	"iter"
 )
 
@@ -43,27 +44,86 @@ func (a *geminiAnswer) usageObject(output, thinking int64) object {
 	return o
 }
 
-// response is one GenerateContentResponse. finish may be nil.
+// response is one GenerateContentResponse. Without parts the candidate has no content;
+// finish may be nil.
 func (a *geminiAnswer) response(parts list, finish any, usage object) object {
-	candidate := obj("content", obj("parts", parts, "role", "model"))
-	if finish != nil {
-		candidate = candidate.with("finishReason", finish)
+	o := obj()
+	if a.blocked != "" {
+		o = o.with("promptFeedback", obj("blockReason", a.blocked))
+	} else {
+		o = o.with("candidates", list{a.candidate(parts, finish)})
 	}
-	o := obj("candidates", list{candidate.with("index", 0)})
 	if !a.noUsage {
 		o = o.with("usageMetadata", usage)
 	}
 	return o.with("modelVersion", a.model).with("responseId", a.id)
 }
 
+func (a *geminiAnswer) candidate(parts list, finish any) object {
+	o := obj()
+	if len(parts) > 0 {
+		o = o.with("content", obj("parts", parts, "role", "model"))
+	}
+	if finish != nil {
+		o = o.with("finishReason", finish)
+		if a.citation != nil {
+			o = o.with("groundingMetadata", a.grounding())
+		}
+	}
+	return o.with("index", 0)
+}
+
+// grounding tells the source of the text; its offsets are bytes.
+func (a *geminiAnswer) grounding() object {
+	text := a.text()
+	return obj(
+		"groundingChunks", list{obj("web", obj("uri", a.citation.URL, "title", a.citation.Title))},
+		"groundingSupports", list{obj(
+			"segment", obj("startIndex", 0, "endIndex", len(text), "text", text),
+			"groundingChunkIndices", list{0},
+		)},
+	)
+}
+
 // callPart is the part of the i-th call. As the vendor's models do, only the first of
 // parallel calls carries the signature.
 func (a *geminiAnswer) callPart(i int, tc ToolCall) object {
-	o := obj("functionCall", obj("id", tc.ID, "name", tc.Name, "args", tc.arguments()))
+	fn := obj()
+	if tc.ID != "" {
+		fn = fn.with("id", tc.ID)
+	}
+	o := obj("functionCall", fn.with("name", tc.Name).with("args", tc.arguments()))
 	if i == 0 {
-		o = o.with("thoughtSignature", a.signature)
+		o = a.sign(o)
 	}
 	return o
+}
+
+// sign adds the signature of a model that has one.
+func (a *geminiAnswer) sign(part object) object {
+	if a.signature == "" {
+		return part
+	}
+	return part.with("thoughtSignature", a.signature)
+}
+
+func (a *geminiAnswer) imagePart() object {
+	return obj("inlineData", obj("mimeType", "image/png", "data", base64.StdEncoding.EncodeToString(a.image)))
+}
+
+// lastText is the text that ends an answer. What was thought for it is signed there,
+// unless a call carries that.
+func (a *geminiAnswer) lastText(s string) object {
+	o := obj("text", s)
+	if a.reasoning != "" && len(a.calls) == 0 {
+		o = a.sign(o)
+	}
+	return o
+}
+
+// silent tells that the answer was withheld.
+func (a *geminiAnswer) silent() bool {
+	return (a.stop == StopRefusal || a.stop == StopFiltered) && len(a.pieces)+len(a.calls)+len(a.image) == 0
 }
 
 func (a *geminiAnswer) whole() []byte {
@@ -72,7 +132,10 @@ func (a *geminiAnswer) whole() []byte {
 		parts = append(parts, obj("text", a.reasoning, "thought", true))
 	}
 	if len(a.pieces) > 0 {
-		parts = append(parts, obj("text", a.text()))
+		parts = append(parts, a.lastText(a.text()))
+	}
+	if len(a.image) > 0 {
+		parts = append(parts, a.imagePart())
 	}
 	for i, tc := range a.calls {
 		parts = append(parts, a.callPart(i, tc))
@@ -111,13 +174,20 @@ func (a *geminiAnswer) frames() iter.Seq[frame] {
 				return
 			}
 		}
+		if len(a.image) > 0 && !send(a.imagePart()) {
+			return
+		}
 		for i, tc := range a.calls {
 			said += len(tc.Arguments)
 			if !send(a.callPart(i, tc)) {
 				return
 			}
 		}
-		last := a.wrap(appendJSON(nil, a.response(list{obj("text", "")}, a.finish(), a.usageObject(a.usage.Output, a.usage.Reasoning))))
+		parts := list{a.lastText("")} // current models finish in a chunk of its own
+		if a.silent() {
+			parts = nil
+		}
+		last := a.wrap(appendJSON(nil, a.response(parts, a.finish(), a.usageObject(a.usage.Output, a.usage.Reasoning))))
 		if a.asList {
 			last = append(last, "]"...)
 		}

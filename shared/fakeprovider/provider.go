@@ -26,10 +26,11 @@ type Config struct {
 	// Keys are the credentials that are accepted. Default: none is asked for.
 	Keys []string
 
-	// Strict refuses what the real services refuse: a missing model, messages or
-	// max_tokens, a missing anthropic-version, sampling parameters where the version
-	// has none, unknown top-level fields, duplicate keys, trailing data. Default:
-	// everything that can be read is answered.
+	// Strict refuses what the real services refuse, in the vendor's words: unknown
+	// fields at any depth, what is missing, calls without results and results without
+	// calls, empty content, schemas that the protocol cannot take, parameters that
+	// exclude each other, state (signatures, encrypted reasoning, ids) that this
+	// provider did not give out. Default: everything that can be read is answered.
 	Strict bool
 
 	// Control serves the control interface below /_control, without any
@@ -61,6 +62,8 @@ type Provider struct {
 	cfg     Config
 	scripts scripts
 	rec     *recorder
+	stored  storage
+	strict  *strict // nil unless Config.Strict
 }
 
 // New returns a Provider without scripts. It starts no goroutine.
@@ -77,7 +80,11 @@ func New(cfg Config) *Provider {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Provider{cfg: cfg, rec: newRecorder(cfg.Record, cfg.RecordBytes)}
+	p := &Provider{cfg: cfg, rec: newRecorder(cfg.Record, cfg.RecordBytes)}
+	if cfg.Strict {
+		p.strict = newStrict()
+	}
+	return p
 }
 
 // Script answers the requests that fit m with steps, one a request in order; the
@@ -198,8 +205,8 @@ func (c *call) parse() *Failure {
 		c.ask.model = c.model
 		return nil
 	}
-	if c.p.cfg.Strict {
-		if f := checkStrict(c.protocol, c.operation, c.r, c.body); f != nil {
+	if c.p.strict != nil {
+		if f := c.checkStrict(); f != nil {
 			return f
 		}
 	}

@@ -232,7 +232,7 @@ func TestStrictRefusesWhatVendorsRefuse(t *testing.T) {
 			t.Errorf("lenient, %s: status %d, want %d: %s", tc.name, resp.StatusCode, tc.lenient, data)
 		}
 	}
-	if resp, data, _ := fetch(t, strict+"/v1/messages", `{"model":"m","max_tokens":1,"messages":[],"temperature":1}`,
+	if resp, data, _ := fetch(t, strict+"/v1/messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}],"temperature":1}`,
 		"Anthropic-Version", version); resp.StatusCode != 200 {
 		t.Errorf("sampling with the old version: %s", data)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Outcome is how a request ended.
@@ -70,6 +72,39 @@ type Request struct {
 	Canceled bool `json:"canceled,omitempty"`
 	// Events is the number of events sent, or of bodies if not streamed.
 	Events int `json:"events"`
+}
+
+// Decode reads the body into v, as JSON. Duplicate names are no error, so that what was
+// received can always be looked at.
+func (r *Request) Decode(v any) error {
+	return decode(r.Body, v)
+}
+
+// At is the value of the body at a path of names and numbers of elements, with the
+// bytes that were received: At("messages", 0, "content"). It is empty if there is
+// none.
+func (r *Request) At(path ...any) jsontext.Value {
+	v := jsontext.Value(r.Body)
+	for _, step := range path {
+		var next jsontext.Value
+		switch step := step.(type) {
+		case string:
+			for name, value := range members(v) {
+				if name == step {
+					next = value
+				}
+			}
+		case int:
+			var elements []jsontext.Value
+			if decode(v, &elements) == nil && step >= 0 && step < len(elements) {
+				next = elements[step]
+			}
+		}
+		if v = next; v == nil {
+			return nil
+		}
+	}
+	return v
 }
 
 // Stats counts generation requests.
@@ -236,8 +271,9 @@ func (p *Provider) WaitCanceled(ctx context.Context, n int) error {
 	return p.Wait(ctx, func(s Stats) bool { return s.Canceled >= n })
 }
 
-// Reset forgets scripts, recorded requests and counts.
+// Reset forgets scripts, recorded requests, counts and what was stored.
 func (p *Provider) Reset() {
 	p.scripts.clear()
+	p.stored.clear()
 	p.rec.reset()
 }

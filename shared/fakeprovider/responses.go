@@ -1,7 +1,10 @@
 package fakeprovider
 
 import (
+	"encoding/base64"
 	"iter"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -118,8 +121,11 @@ func (a *responsesAnswer) frames() iter.Seq[frame] {
 		if a.reasoning != "" {
 			a.streamReasoning(plain, content)
 		}
-		if len(a.pieces) > 0 {
+		if len(a.pieces)+len(a.refusal) > 0 {
 			a.streamMessage(plain, content)
+		}
+		if len(a.image) > 0 {
+			a.streamImage(plain, content)
 		}
 		for i, tc := range a.calls {
 			a.streamCall(i, tc, plain, content)
@@ -160,30 +166,66 @@ func (a *responsesAnswer) streamMessage(plain, content emit) {
 	}
 	plain("response.output_item.added", "output_index", at, "item", message("in_progress", list{}))
 
-	text := a.text()
-	part := func(text string) object {
-		return obj("type", "output_text", "annotations", list{}, "logprobs", list{}, "text", text)
+	said, refused := a.saidAndRefused()
+	parts := list{}
+	if len(said) > 0 {
+		parts = append(parts, a.streamText(id, said, plain, content))
 	}
-	if a.stop == StopRefusal {
-		part = func(text string) object { return obj("type", "refusal", "refusal", text) }
+	if len(refused) > 0 {
+		parts = append(parts, a.streamRefusal(id, len(parts), refused, plain, content))
 	}
-	plain("response.content_part.added", "item_id", id, "output_index", at, "content_index", 0, "part", part(""))
-	for _, piece := range a.pieces {
-		if a.stop == StopRefusal {
-			content("response.refusal.delta", "item_id", id, "output_index", at, "content_index", 0, "delta", piece)
-			continue
-		}
-		content("response.output_text.delta", "item_id", id, "output_index", at, "content_index", 0, "delta", piece, "logprobs", list{})
-	}
-	if a.stop == StopRefusal {
-		plain("response.refusal.done", "item_id", id, "output_index", at, "content_index", 0, "refusal", text)
-	} else {
-		plain("response.output_text.done", "item_id", id, "output_index", at, "content_index", 0, "text", text, "logprobs", list{})
-	}
-	plain("response.content_part.done", "item_id", id, "output_index", at, "content_index", 0, "part", part(text))
-	item := message(a.end(), list{part(text)})
+	item := message(a.end(), parts)
 	a.done = append(a.done, item)
 	plain("response.output_item.done", "output_index", at, "item", item)
+}
+
+// streamText streams a part of text and returns it whole.
+func (a *responsesAnswer) streamText(id string, pieces []string, plain, content emit) object {
+	at, text, notes := len(a.done), strings.Join(pieces, ""), list{}
+	part := func(text string, notes list) object {
+		return obj("type", "output_text", "annotations", notes, "logprobs", list{}, "text", text)
+	}
+	plain("response.content_part.added", "item_id", id, "output_index", at, "content_index", 0, "part", part("", notes))
+	for _, piece := range pieces {
+		content("response.output_text.delta", "item_id", id, "output_index", at, "content_index", 0, "delta", piece, "logprobs", list{})
+	}
+	if a.citation != nil {
+		note := obj("type", "url_citation", "start_index", 0, "end_index", utf8.RuneCountInString(text),
+			"url", a.citation.URL, "title", a.citation.Title)
+		notes = append(notes, note)
+		plain("response.output_text.annotation.added", "item_id", id, "output_index", at, "content_index", 0,
+			"annotation_index", 0, "annotation", note)
+	}
+	plain("response.output_text.done", "item_id", id, "output_index", at, "content_index", 0, "text", text, "logprobs", list{})
+	plain("response.content_part.done", "item_id", id, "output_index", at, "content_index", 0, "part", part(text, notes))
+	return part(text, notes)
+}
+
+// streamRefusal streams a refusal as the n-th part and returns it whole.
+func (a *responsesAnswer) streamRefusal(id string, n int, pieces []string, plain, content emit) object {
+	at, text := len(a.done), strings.Join(pieces, "")
+	part := func(text string) object { return obj("type", "refusal", "refusal", text) }
+	plain("response.content_part.added", "item_id", id, "output_index", at, "content_index", n, "part", part(""))
+	for _, piece := range pieces {
+		content("response.refusal.delta", "item_id", id, "output_index", at, "content_index", n, "delta", piece)
+	}
+	plain("response.refusal.done", "item_id", id, "output_index", at, "content_index", n, "refusal", text)
+	plain("response.content_part.done", "item_id", id, "output_index", at, "content_index", n, "part", part(text))
+	return part(text)
+}
+
+func (a *responsesAnswer) streamImage(plain, content emit) {
+	id, at := a.ids.hex("ig_", 0), len(a.done)
+	image := func(status string, result any) object {
+		return obj("id", id, "type", "image_generation_call", "status", status, "output_format", "png", "result", result)
+	}
+	plain("response.output_item.added", "output_index", at, "item", image("in_progress", nil))
+	plain("response.image_generation_call.in_progress", "item_id", id, "output_index", at)
+	plain("response.image_generation_call.generating", "item_id", id, "output_index", at)
+	plain("response.image_generation_call.completed", "item_id", id, "output_index", at)
+	item := image("completed", base64.StdEncoding.EncodeToString(a.image))
+	a.done = append(a.done, item)
+	content("response.output_item.done", "output_index", at, "item", item)
 }
 
 func (a *responsesAnswer) streamCall(i int, tc ToolCall, plain, content emit) {

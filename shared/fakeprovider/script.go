@@ -117,6 +117,33 @@ type Step struct {
 	// and the reasoning_content field of compatible servers in Chat.
 	Reasoning string `json:"reasoning,omitempty"`
 
+	// RedactedThinking adds thinking that cannot be read: a redacted_thinking block in
+	// Anthropic, after that of Reasoning. The others have none.
+	RedactedThinking bool `json:"redacted_thinking,omitempty"`
+
+	// Refusal is what the model says in place of an answer, after Text if that is set,
+	// and makes StopRefusal the default of Stop. It is message.refusal in Chat, a refusal
+	// part in Responses and the explanation in Anthropic's stop_details, beside
+	// RefusalCategory; Gemini ends with SAFETY and says nothing.
+	Refusal         string `json:"refusal,omitempty"`
+	RefusalCategory string `json:"refusal_category,omitempty"`
+
+	// Silent makes no text up where the step sets none. Gemini then ends a refused or
+	// filtered answer with a candidate that has no content.
+	Silent bool `json:"silent,omitempty"`
+
+	// BlockReason blocks the prompt: Gemini tells it as promptFeedback.blockReason and
+	// has no candidate; the others end as with StopFiltered, without text.
+	BlockReason string `json:"block_reason,omitempty"`
+
+	// Citation is one source of the text, in Text or Pieces: an annotation of the OpenAI
+	// protocols, a web search citation of Anthropic, grounding metadata of Gemini.
+	Citation *Citation `json:"citation,omitempty"`
+
+	// Image is a PNG that the answer shows after the text: an image_generation_call in
+	// Responses, inlineData in Gemini. The others cannot show one.
+	Image []byte `json:"image,omitempty"`
+
 	// ToolCalls are the calls the answer makes, after Text if that is set. The
 	// request need not offer the tools.
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
@@ -125,8 +152,12 @@ type Step struct {
 	// the offered tools in turn. Default 1.
 	ParallelCalls int `json:"parallel_calls,omitempty"`
 
-	// Stop is why the answer ends. Default: StopTools with tool calls, StopLength
-	// if the text was cut at the request's output limit, else StopEnd.
+	// Interleave opens all calls of a Chat stream before it sends their arguments, a
+	// piece of each in turn.
+	Interleave bool `json:"interleave,omitempty"`
+
+	// Stop is why the answer ends. Default: StopTools with tool calls, StopRefusal
+	// with Refusal, StopLength if the text was cut at the request's output limit, else StopEnd.
 	Stop Stop `json:"stop,omitempty"`
 
 	// StopSequence is the stop string told with StopSequence.
@@ -171,6 +202,12 @@ type ToolCall struct {
 	Name string `json:"name"`
 	// Arguments is a JSON object, sent with the bytes given. Default {}.
 	Arguments string `json:"arguments,omitempty"`
+}
+
+// Citation is a page on the web that a text is taken from.
+type Citation struct {
+	URL   string `json:"url"`
+	Title string `json:"title,omitempty"`
 }
 
 // Stop is why an answer ended; every protocol has its own word for it.
