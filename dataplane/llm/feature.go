@@ -57,6 +57,7 @@ const (
 	FeatureReasoningState   Feature = "reasoning_state" // of another maker, or that cannot be carried
 	FeatureReasoningText    Feature = "reasoning_text"  // reasoning in the history
 	FeatureRefusalHistory   Feature = "refusal_history"
+	FeatureCitationHistory  Feature = "citation_history" // sources of an earlier answer's text, sent back
 	FeatureOutputModality   Feature = "output_modality"
 	FeatureWebSearch        Feature = "web_search"
 	FeatureUser             Feature = "user"

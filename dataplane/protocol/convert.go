@@ -191,12 +191,18 @@ type Conversion struct {
 	Started    time.Time
 	Version    string // the caller's anthropic-version, or the version segment of its path
 	WantsUsage bool   // a Chat caller asked for the usage chunk
-	Options    Options
-	Losses     []Loss
+	// LegacyCalls says that a Chat caller offered functions and not tools, which
+	// llm.FeatureLegacyFunctions among the request's extras tells: calls reach it as
+	// function_call.
+	LegacyCalls bool
+	Options     Options
+	Losses      []Loss
 
 	// Support is the target's table: that of the upstream's codec for a request, and
 	// of the caller's for an answer.
 	RequestSupport, AnswerSupport func(llm.Feature) Support
+
+	renamed []renamed // tools that the upstream knows by other names
 }
 
 // Lose says that the upstream cannot express a feature of the request, which the
