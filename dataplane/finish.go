@@ -52,6 +52,12 @@ func (n *Node) finish(ctx context.Context, call *inbound.Call, who *auth.Princip
 		if !res.Answer.FirstEventAt.IsZero() {
 			e = e.Dur("first_event_ms", res.Answer.FirstEventAt.Sub(call.Start))
 		}
+		if res.Lossy != nil {
+			e = e.Str("upstream_protocol", string(protocolName(c.Protocol)))
+			if lossy := res.Lossy(); lossy != "" {
+				e = e.Str("lossy", lossy)
+			}
+		}
 		if f := res.Answer.Fault; f != nil {
 			e = e.Err(f)
 		}

@@ -19,7 +19,7 @@ func answerHead(h http.Header, r *attempt.Request, res *attempt.Result) {
 		values = append(values, v)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	set("X-Gateway-Scheduled-Provider", string(r.Target.Protocol))
+	set("X-Gateway-Scheduled-Provider", string(protocolName(c.Protocol)))
 	set("X-Gateway-Scheduled-Model", c.UpstreamModel())
 	hidden := r.Route.GetHideAccountHeaders()
 	if !hidden {
@@ -30,6 +30,11 @@ func answerHead(h http.Header, r *attempt.Request, res *attempt.Result) {
 	}
 	set("X-Gateway-Cache-Affinity", "bypass")
 	set("X-Gateway-Decision-Id", r.DecisionID)
+	if res.Lossy != nil {
+		if lossy := res.Lossy(); lossy != "" {
+			h["X-Gateway-Lossy"] = []string{lossy}
+		}
+	}
 	fallbackHead(h, res, hidden)
 }
 

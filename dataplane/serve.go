@@ -34,6 +34,9 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if res.Fault != nil {
 		failHead(w.Header(), call, res)
+		if res.Begun {
+			call.FailStream(res.Fault)
+		}
 		call.Fail(res.Fault)
 	}
 	n.finish(ctx, call, who, res)
@@ -67,12 +70,18 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	if f != nil {
 		return who, failed(f)
 	}
+	options, f := protocol.ReadOptions(match.GetConversion(), call.Request.Header[protocol.OptionsHeader], call.Body.Bytes, call.Shape)
+	if f != nil {
+		return who, failed(f)
+	}
 	timeout, f := clientTimeout(call.Request.Header)
 	if f != nil {
 		return who, failed(f)
 	}
 	policy := attempt.PolicyOf(call.View.Global.Message.GetScheduling(), who.Tenant.Message.GetTenant(), match.Route.Route, call.Target.Stream, timeout, call.Start)
 	policy.Guarded = policy.Guarded || guarded(call)
+	edits := protocol.CutGateway(call.Body.Bytes, call.Shape)
+	number := protocolNumber(call.Target.Protocol)
 	res := n.executor.Run(ctx, &attempt.Request{
 		ID:         call.ID,
 		Start:      call.Start,
@@ -80,7 +89,9 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Route:      match.Route,
 		Principal:  who,
 		Target:     call.Target,
+		Protocol:   number,
 		Codec:      call.Codec,
+		Edits:      edits,
 		Shape:      call.Shape,
 		Body:       call.Body.Bytes,
 		HoldBody:   call.Body.Hold,
@@ -88,14 +99,16 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Requested:  decision.Requested,
 		Routed:     decision.Model,
 		Class:      classOf(who, call.Request.Header),
-		Candidates: plan.Expand(call.View, who, decision, protocolNumber(call.Target.Protocol)),
+		Candidates: plan.Expand(call.View, who, decision, number, convertible[call.Target.Protocol]...),
+		Convert:    n.converter(call, who, decision.Requested, options, edits),
+		KeepAlive:  relay.KeepAlive{Frame: protocol.KeepAlive(call.Target.Protocol)},
 		Groups:     who.Groups(match.Route),
 		Policy:     policy,
 		DecisionID: ident.New(ident.Decision),
 		Writer:     call.Writer,
 		Log:        n.log,
 	})
-	call.Committed = res.Winner != nil
+	call.Committed = call.Committed || res.Winner != nil
 	return who, res
 }
 

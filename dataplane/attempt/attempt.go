@@ -60,9 +60,11 @@ type Request struct {
 	Route      *snapshot.Route
 	Principal  *auth.Principal
 	Target     protocol.Target
+	Protocol   configv1.Protocol // of Target
 	Codec      protocol.Codec
 	Shape      *protocol.Shape
 	Body       []byte
+	Edits      []protocol.Edit // of Body, for every upstream
 	HoldBody   func() (release func()) // keeps Body until released
 	Header     http.Header
 	Requested  string // the public model asked for
@@ -72,6 +74,12 @@ type Request struct {
 	Groups     []string
 	Policy     Policy
 	DecisionID string
+
+	// Convert makes the call for a candidate that does not speak the caller's
+	// protocol, or answers in another way than the caller asked for.
+	Convert func(c *plan.Candidate) (*protocol.Converted, *fault.Error)
+
+	KeepAlive relay.KeepAlive // for the client of a stream
 
 	Writer http.ResponseWriter
 	Log    zerolog.Logger // of failed attempts
@@ -104,6 +112,11 @@ type Result struct {
 	Failed []Tried         // in order
 	Stages []string        // of every attempt after the first
 	Trace  *schedule.Selection
+	Lossy  func() string // what the conversion of the winner's call did not carry; nil without one
+
+	// Begun says that the head of a stream, and nothing of an answer, went to the
+	// client, so that a Fault must be told as an event of the stream.
+	Begun bool
 
 	Hidden     bool // the client is not told which accounts were tried
 	DecisionID string
@@ -155,7 +168,11 @@ func (e *Executor) Run(ctx context.Context, r *Request) *Result {
 		res:      Result{Hidden: r.Route.GetHideAccountHeaders(), DecisionID: r.DecisionID},
 		query:    query(r),
 	}
+	if r.Route.GetKeepAliveBeforeHeaders() && r.Target.Framing == protocol.FramingSSE {
+		run.pulse = relay.NewPulse(r.Writer, r.KeepAlive, run.earlyHead)
+	}
 	run.loop(ctx)
+	run.res.Begun = run.pulse.Stop() && run.res.Winner == nil
 	return &run.res
 }
 
@@ -187,11 +204,18 @@ type run struct {
 	provider  string // of the first attempt
 	lastFault *fault.Error
 	last      *plan.Candidate
+
+	conv   *protocol.Converted // the call of the candidate at hand, if it is not the caller's own
+	untold *fault.Error        // why a candidate could not take the call
+	pulse  *relay.Pulse        // keep-alives before the answer
 }
 
 func (x *run) loop(ctx context.Context) {
 	for {
 		c, stage, f := x.choose(ctx)
+		if f == nil && x.translate(c) {
+			continue // to the next one: this candidate cannot take the call as it is
+		}
 		if f == nil {
 			f = x.allowed(ctx, c, stage)
 		}
@@ -263,6 +287,9 @@ func (x *run) choose(ctx context.Context) (*plan.Candidate, string, *fault.Error
 	}
 	if x.lastFault != nil {
 		return nil, "", x.final(ctx, x.lastFault)
+	}
+	if x.untold != nil && sel.Unconverted() {
+		return nil, "", x.untold
 	}
 	return nil, "", sel.Refusal(now)
 }

@@ -89,7 +89,7 @@ func (x *run) send(ctx context.Context, cancel context.CancelCauseFunc, call *up
 	if ms := c.Provider.GetResponseHeaderTimeoutMs(); ms > 0 {
 		wait = time.Duration(ms) * time.Millisecond
 	}
-	if x.r.Target.Stream || x.r.Policy.Deadline.IsZero() {
+	if x.streams() || x.r.Policy.Deadline.IsZero() {
 		timer := time.AfterFunc(wait, func() { cancel(errHeaders) })
 		defer timer.Stop()
 	}
@@ -115,7 +115,7 @@ func (x *run) rejected(resp *http.Response, cancel context.CancelCauseFunc) *fau
 	defer resp.Body.Close()
 	defer time.AfterFunc(errorBodyWait, func() { cancel(errErrorBody) }).Stop()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	f := x.r.Codec.Classify(resp.StatusCode, resp.Header, body, time.Now())
+	f := x.codec().Classify(resp.StatusCode, resp.Header, body, time.Now())
 	if f.UpstreamRequestID == "" {
 		f.UpstreamRequestID = requestID(resp.Header)
 	}
@@ -133,10 +133,14 @@ func (x *run) relay(ctx context.Context, cancel context.CancelCauseFunc, resp *h
 			}
 			record.Settle(*end)
 		},
-		Progress: record.Progress,
+		Progress:  record.Progress,
+		KeepAlive: x.r.KeepAlive,
 	}
 	w := x.r.Writer
-	if !x.r.Target.Stream && !x.r.Policy.Deadline.IsZero() {
+	if x.conv != nil {
+		return x.relayConverted(ctx, cancel, resp, c, limits, hooks)
+	}
+	if !x.streams() && !x.r.Policy.Deadline.IsZero() {
 		limits.Idle = 0 // an answer that is made whole is silent until it is done
 	}
 	if x.r.Target.Framing != protocol.FramingSSE {
@@ -152,7 +156,7 @@ func (x *run) relay(ctx context.Context, cancel context.CancelCauseFunc, resp *h
 	if f != nil {
 		return x.orClient(ctx, f)
 	}
-	x.commit(w.Header(), resp, c)
+	hooks.Begun = x.commit(w.Header(), resp, c)
 	relay.StreamHeader(w.Header())
 	x.res.Answer = s.Forward(ctx, w, hooks, func(f *fault.Error, d protocol.StreamDecoder) []byte {
 		return x.r.Codec.StreamError(f, x.r.ID, d)
@@ -170,17 +174,29 @@ func (x *run) orClient(ctx context.Context, f *fault.Error) *fault.Error {
 }
 
 // commit sets the head of the answer. From here on this candidate's answer is the
-// request's.
-func (x *run) commit(h http.Header, resp *http.Response, c *plan.Candidate) {
+// request's. It reports that a head went to the client before, with keep-alives: what
+// is set here is then too late.
+func (x *run) commit(h http.Header, resp *http.Response, c *plan.Candidate) (begun bool) {
+	begun = x.pulse.Stop()
 	x.scheduler.Succeeded(c)
 	x.res.Winner = c
-	relay.CopyHeader(h, resp.Header)
+	if x.conv == nil {
+		relay.CopyHeader(h, resp.Header)
+	} else {
+		relay.ConvertedHeader(h, x.r.Target.Protocol, requestID(resp.Header))
+		x.res.Lossy = x.conv.Lossy
+	}
 	x.head(h, x.r, &x.res)
+	return begun
 }
 
 // call builds the upstream call of a candidate.
 func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
-	path, query := x.r.Codec.UpstreamURL(x.r.Target, c.UpstreamModel())
+	target := x.r.Target
+	if x.conv != nil {
+		target = x.conv.Target
+	}
+	path, query := x.codec().UpstreamURL(target, c.UpstreamModel())
 	u, err := x.bases.join(c.BaseURL, path, query)
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Connect, Err: err}
@@ -204,12 +220,22 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Connect, Err: err}
 	}
+	if x.conv != nil {
+		return &upstream.Call{
+			Method:   http.MethodPost,
+			URL:      u,
+			Header:   upstream.ConvertedHeaders(x.r.Header, x.conv.Header, c, key, bearer),
+			Body:     [][]byte{x.conv.Body},
+			BodyDone: func() {},
+			Egress:   egress,
+		}, nil
+	}
 	ask := x.r.Target.Stream && !noStreamOptions(c)
 	return &upstream.Call{
 		Method:   http.MethodPost,
 		URL:      u,
 		Header:   upstream.Headers(x.r.Header, c, key, bearer),
-		Body:     x.r.Codec.Outgoing(x.r.Body, x.r.Shape, c.UpstreamModel(), protocol.Outgoing{IncludeUsage: ask}),
+		Body:     x.r.Codec.Outgoing(x.r.Body, x.r.Shape, c.UpstreamModel(), protocol.Outgoing{IncludeUsage: ask, Edits: x.r.Edits}),
 		BodyDone: x.r.HoldBody(),
 		Egress:   egress,
 	}, nil

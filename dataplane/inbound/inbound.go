@@ -58,6 +58,9 @@ func New(cfg Config, codecs ...protocol.Codec) *Handler {
 	return h
 }
 
+// Codec returns the codec of a protocol; nil if there is none.
+func (h *Handler) Codec(p protocol.Name) protocol.Codec { return h.codecs[p] }
+
 // Call is one request of a client.
 type Call struct {
 	ID     string
@@ -186,6 +189,12 @@ func (c *Call) Fail(f *fault.Error) {
 	if c.unread {
 		c.linger()
 	}
+}
+
+// FailStream tells a fault to a client whose stream has begun with keep-alives alone.
+func (c *Call) FailStream(f *fault.Error) {
+	c.Committed = true
+	_, _ = c.Writer.Write(c.Codec.StreamError(f, c.ID, nil)) // a client that is gone needs no answer
 }
 
 // Bounds of linger.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
@@ -51,8 +53,24 @@ func (a *Account) UpstreamModel() string {
 type Candidate struct {
 	*Account
 	Provider   *configv1.Provider   // nil if the node does not know it
-	Capability *configv1.Capability // how the provider speaks the inbound protocol; nil if it does not
+	Protocol   configv1.Protocol    // that the upstream is called in: the caller's own if it speaks it
+	Capability *configv1.Capability // how the provider speaks Protocol; nil if it speaks none that will do
 	BaseURL    string
+}
+
+// Compat is how the candidate's server deviates from its protocol, as the capability
+// and the upstream say.
+func (c *Candidate) Compat() *configv1.Compat {
+	of, here := c.Capability.GetCompat(), c.Upstream.GetCompat()
+	switch {
+	case here == nil:
+		return of
+	case of == nil:
+		return here
+	}
+	both := proto.CloneOf(of)
+	proto.Merge(both, here)
+	return both
 }
 
 // accounts is what the builder makes of one tenant.
@@ -160,9 +178,10 @@ func orOne(n int32) int32 {
 }
 
 // Expand returns the candidates of a decision for calls in the given protocol, in
-// the order of their ids. A passthrough principal brings its own key: each upstream
+// the order of their ids. others are the protocols that a call can be converted to,
+// the best first, for upstreams that do not speak the caller's own. A passthrough principal brings its own key: each upstream
 // is then one candidate without credential.
-func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol configv1.Protocol) []Candidate {
+func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol configv1.Protocol, others ...configv1.Protocol) []Candidate {
 	t := p.Tenant
 	built, _ := t.Built(builderName).(*accounts)
 	if built == nil {
@@ -175,7 +194,16 @@ func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol co
 	out := make([]Candidate, 0, len(list))
 	for _, a := range list {
 		c := Candidate{Account: a, Provider: v.Provider(t, a.Upstream.GetProviderId())}
+		c.Protocol = protocol
 		c.Capability, c.BaseURL = endpoint(c.Provider, a, protocol)
+		for _, other := range others {
+			if c.Capability != nil {
+				break
+			}
+			if c.Capability, c.BaseURL = endpoint(c.Provider, a, other); c.Capability != nil {
+				c.Protocol = other
+			}
+		}
 		out = append(out, c)
 	}
 	return out

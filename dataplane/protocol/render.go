@@ -133,3 +133,16 @@ func StreamOutcome(f *fault.Error) string {
 func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+// KeepAlive is what a client of the protocol takes for a sign of life in a stream, and
+// nothing else; empty if there is no such thing. Comments are safe for OpenAI's SDKs,
+// Anthropic's has an event for it, Gemini's breaks on both.
+func KeepAlive(n Name) []byte {
+	switch n {
+	case OpenAIChat, OpenAIResponses:
+		return []byte(": keep-alive\n\n")
+	case Anthropic:
+		return []byte("event: ping\ndata: {\"type\": \"ping\"}\n\n")
+	}
+	return nil
+}

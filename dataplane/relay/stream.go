@@ -60,6 +60,12 @@ type Hooks struct {
 
 	// Progress is called at most every ProgressEvery while a stream runs.
 	Progress func(Outcome)
+
+	// KeepAlive is what the client of a silent stream gets.
+	KeepAlive KeepAlive
+
+	// Begun says that the head is written and keep-alives were sent.
+	Begun bool
 }
 
 // ProgressEvery is the interval of Hooks.Progress.
@@ -93,6 +99,7 @@ const (
 type Stream struct {
 	resp    *http.Response
 	decoder protocol.StreamDecoder
+	convert protocol.StreamConverter // makes what the client gets; nil passes every byte on
 	limits  Limits
 	cancel  context.CancelCauseFunc // ends the upstream call
 	mark    EndMark
@@ -106,6 +113,8 @@ type Stream struct {
 	failed  *fault.Error // reported behind the first content, in the read that brought it
 	first   time.Time
 	ended   bool // the terminal was seen
+	told    bool // the conversion was ended
+	pulse   *Pulse
 	sent    int64
 }
 
@@ -116,9 +125,15 @@ type Stream struct {
 // opened must be forwarded. mark says how its end
 // is told.
 func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
+	return OpenStream(ctx, resp, d, nil, l, mark, cancel)
+}
+
+// OpenStream is Open for a stream of which the client gets what conv makes of it.
+func OpenStream(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, conv protocol.StreamConverter, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
 	s := &Stream{
 		resp:    resp,
 		decoder: d,
+		convert: conv,
 		limits:  l,
 		cancel:  cancel,
 		mark:    mark,
@@ -171,7 +186,9 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 		o := s.decoder.Observe(frame)
 		switch o.Kind {
 		case protocol.UsageOnly:
-			continue // the gateway asked for it, not the client
+			if s.convert == nil {
+				continue // the gateway asked for it, not the client
+			}
 		case protocol.Semantic, protocol.Terminal:
 			semantic = semantic || f == nil
 		case protocol.Error:
@@ -182,13 +199,30 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 		if frame.Tail && !s.decoder.Terminated() {
 			continue // half an event, behind which the error event could not be read
 		}
-		s.held = append(s.held, frame.Raw...)
+		switch {
+		case s.convert == nil:
+			s.held = append(s.held, frame.Raw...)
+		case f == nil && o.Kind != protocol.Error && !s.told:
+			s.held, f = s.convert.Convert(s.held, frame)
+		}
 	}
 	s.ended = s.decoder.Terminated() || s.mark == BodyMark && errors.Is(err, io.EOF) && s.decoder.Stop().Native != ""
 	if perr := s.parser.Err(); perr != nil && s.readErr == nil {
 		s.readErr = perr
 	}
 	return semantic, f
+}
+
+// over reports whether nothing more is read.
+func (s *Stream) over() bool { return s.readErr != nil || s.ended && s.mark == OwnMark }
+
+// endConversion has the converter say, once, what comes after the last event.
+func (s *Stream) endConversion() (f *fault.Error) {
+	if s.convert != nil && !s.told {
+		s.told = true
+		s.held, f = s.convert.End(s.held)
+	}
+	return f
 }
 
 // brokenBefore is the fault of a stream that ended before any content.
@@ -212,7 +246,11 @@ func (s *Stream) brokenBefore(ctx context.Context) *fault.Error {
 func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, streamError func(*fault.Error, protocol.StreamDecoder) []byte) Outcome {
 	defer s.close()
 	rc := http.NewResponseController(w)
-	w.WriteHeader(http.StatusOK)
+	if !h.Begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	s.pulse = NewPulse(w, h.KeepAlive, nil)
+	defer s.pulse.Stop()
 	progress := time.Now().Add(ProgressEvery)
 	settled := false
 	settle := func(o Outcome) Outcome {
@@ -228,6 +266,9 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 	for {
 		over := s.readErr != nil
 		if s.ended && (over || s.mark == OwnMark) {
+			if f := s.endConversion(); f != nil {
+				return s.passError(w, rc, settle, f, streamError)
+			}
 			settle(s.outcome(Completed, nil))
 		}
 		if over && !s.ended {
@@ -262,7 +303,7 @@ func (s *Stream) Forward(ctx context.Context, w http.ResponseWriter, h Hooks, st
 // follows it.
 func (s *Stream) passError(w http.ResponseWriter, rc *http.ResponseController, settle func(Outcome) Outcome, f *fault.Error, streamError func(*fault.Error, protocol.StreamDecoder) []byte) Outcome {
 	o := settle(s.outcome(Broken, f))
-	if f.Class == fault.Malformed {
+	if f.Class == fault.Malformed || s.convert != nil {
 		ours := *f
 		ours.Gateway = &fault.Gateway{Outcome: fault.OutcomeStreamIncomplete}
 		s.held = append(s.held, streamError(&ours, s.decoder)...)
@@ -321,6 +362,8 @@ func (s *Stream) flush(w http.ResponseWriter, rc *http.ResponseController) bool 
 	if len(s.held) == 0 {
 		return true
 	}
+	s.pulse.lock()
+	defer s.pulse.unlock()
 	n, err := w.Write(s.held)
 	s.sent += int64(n)
 	if cap(s.held) > 2*chunkSize {

@@ -75,8 +75,9 @@ func (s *Scheduler) Select(q *Query, candidates []plan.Candidate, skip map[strin
 		c := &candidates[i]
 		r := static(q, c, now)
 		if r == "" {
-			sel.usable++
-			r = s.runtime(sel, c, skip, now)
+			if r = s.runtime(sel, c, skip, now); r != ProtocolIncompatible {
+				sel.usable++
+			}
 		}
 		sel.Reasons[i] = r
 		if r == "" && (open == 0 || c.Priority < open) {
@@ -150,6 +151,13 @@ func (s *Selection) Pool() string {
 	return b.String()
 }
 
+// Unconverted reports whether candidates are out because they cannot take the call in
+// their protocol, and none is out for a reason that passes with time.
+func (s *Selection) Unconverted() bool {
+	return s.any(func(r Reason) bool { return r == ProtocolIncompatible }) &&
+		!s.any(func(r Reason) bool { return r == SlotFull || r == AuthInvalid || r == AlreadyFailed || r.cooldown() })
+}
+
 // protocols says which protocol was asked for and which ones the model is served in.
 func (s *Selection) protocols() string {
 	var served []string
@@ -165,7 +173,7 @@ func (s *Selection) protocols() string {
 		}
 	}
 	slices.Sort(served)
-	return fmt.Sprintf("the call speaks %s, but the upstreams of this model speak %s and calls are not converted from one protocol to another; call the model through %s, or add an upstream that speaks %s",
+	return fmt.Sprintf("the call speaks %s, but the upstreams of this model speak %s and this call cannot be converted; call the model through %s, or add an upstream that speaks %s",
 		s.query.Protocol, strings.Join(served, ", "), strings.Join(served, " or "), s.query.Protocol)
 }
 

@@ -48,6 +48,26 @@ func Headers(in http.Header, c *plan.Candidate, key secret.Text, bearer secret.T
 	if out["User-Agent"] == nil {
 		out["User-Agent"] = nil // keeps the transport from adding its own
 	}
+	overrides(out, in, c)
+	authorize(out, in, c, key, bearer)
+	return out
+}
+
+// ConvertedHeaders is Headers for a call that leaves in another protocol than it came
+// in. The client's headers speak of its own protocol, and some tell what other vendors
+// need not know, so none of them goes along unless an override passes it on. own are
+// the headers that the upstream's protocol needs.
+func ConvertedHeaders(in http.Header, own map[string]string, c *plan.Candidate, key, bearer secret.Text) http.Header {
+	out := http.Header{"Content-Type": {"application/json"}, "User-Agent": nil}
+	for name, value := range own {
+		out[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
+	}
+	overrides(out, in, c)
+	authorize(out, nil, c, key, bearer) // a caller's own key goes where this provider expects it
+	return out
+}
+
+func overrides(out, in http.Header, c *plan.Candidate) {
 	override(out, in, c.Capability.GetHeaders())
 	for _, extra := range c.Capability.GetExtra() {
 		if appliesTo(extra.GetModels(), c.UpstreamModel()) {
@@ -57,8 +77,6 @@ func Headers(in http.Header, c *plan.Candidate, key secret.Text, bearer secret.T
 	override(out, in, c.Provider.GetRequestHeaderOverrides())
 	override(out, in, c.Upstream.GetHeaders())
 	override(out, in, c.Upstream.GetRequestHeaderOverrides())
-	authorize(out, in, c, key, bearer)
-	return out
 }
 
 func appliesTo(models []string, model string) bool {

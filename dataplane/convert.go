@@ -1,0 +1,79 @@
+package dataplane
+
+import (
+	"bytes"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/bridge"
+)
+
+// convertible lists the protocols to which a call of each protocol is converted, the
+// one that carries most first.
+var convertible = map[protocol.Name][]configv1.Protocol{
+	protocol.OpenAIChat: {
+		configv1.Protocol_PROTOCOL_OPENAI_RESPONSES, configv1.Protocol_PROTOCOL_ANTHROPIC_MESSAGES, configv1.Protocol_PROTOCOL_GEMINI_GENERATE_CONTENT,
+	},
+	protocol.OpenAIResponses: {
+		configv1.Protocol_PROTOCOL_OPENAI_CHAT, configv1.Protocol_PROTOCOL_ANTHROPIC_MESSAGES, configv1.Protocol_PROTOCOL_GEMINI_GENERATE_CONTENT,
+	},
+	protocol.Anthropic: {
+		configv1.Protocol_PROTOCOL_OPENAI_RESPONSES, configv1.Protocol_PROTOCOL_OPENAI_CHAT, configv1.Protocol_PROTOCOL_GEMINI_GENERATE_CONTENT,
+	},
+	protocol.Gemini: {
+		configv1.Protocol_PROTOCOL_OPENAI_CHAT, configv1.Protocol_PROTOCOL_ANTHROPIC_MESSAGES, configv1.Protocol_PROTOCOL_OPENAI_RESPONSES,
+	},
+}
+
+// converter makes the calls of candidates that speak another protocol than the
+// caller, or stream where the caller does not.
+func (n *Node) converter(call *inbound.Call, who *auth.Principal, public string, options protocol.Options, edits []protocol.Edit) func(*plan.Candidate) (*protocol.Converted, *fault.Error) {
+	var b *bridge.Call
+	return func(c *plan.Candidate) (*protocol.Converted, *fault.Error) {
+		from, ok1 := n.inbound.Codec(call.Target.Protocol).(bridge.Codec)
+		to, ok2 := n.inbound.Codec(protocolName(c.Protocol)).(bridge.Codec)
+		if !ok1 || !ok2 {
+			return nil, fault.New(fault.RequestNotSupported, "")
+		}
+		if b == nil {
+			key, _ := call.View.StateKey(who.Tenant.ID)
+			body := call.Body.Bytes
+			if len(edits) > 0 {
+				body = bytes.Join(protocol.Splice(body, edits), nil)
+			}
+			b = &bridge.Call{
+				Codec:     from,
+				Target:    call.Target,
+				Body:      body,
+				RequestID: call.ID,
+				Started:   call.Start,
+				Version:   call.Request.Header.Get("Anthropic-Version"),
+				Options:   options,
+				StateKey:  key,
+			}
+		}
+		return b.Convert(bridge.To{
+			Codec:     to,
+			Public:    public,
+			Model:     c.UpstreamModel(),
+			MaxOutput: c.Model.GetMaxOutputTokens(),
+			Compat:    c.Compat(),
+			Scope:     c.CredentialKey,
+		})
+	}
+}
+
+// protocolName is protocolNumber the other way round.
+func protocolName(p configv1.Protocol) protocol.Name {
+	for _, name := range [...]protocol.Name{protocol.OpenAIChat, protocol.OpenAIResponses, protocol.Anthropic, protocol.Gemini} {
+		if protocolNumber(name) == p {
+			return name
+		}
+	}
+	return ""
+}
