@@ -32,8 +32,7 @@ type agent struct {
 	// files at once, the second reads notes.txt, the third corrects it.
 	steps func(work string) []fakeprovider.Step
 
-	// look is the call of a tool that shows an image file to the model. It is nil for an
-	// agent that has no such tool.
+	// look is the call of the tool that shows an image file to the model.
 	look func(path string) fakeprovider.ToolCall
 
 	// said is the final text in what it wrote to standard output.
@@ -156,9 +155,6 @@ func workWithLimit(t *testing.T, c *shift) {
 
 // lookAtPicture: an image that a tool gives reaches the model.
 func lookAtPicture(t *testing.T, c *shift) {
-	if c.look == nil {
-		t.Skip("this agent has no tool that shows an image to the model")
-	}
 	picture := drawing(t)
 	raw, err := base64.StdEncoding.DecodeString(picture)
 	if err != nil {

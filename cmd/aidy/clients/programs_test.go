@@ -8,10 +8,10 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -85,8 +85,8 @@ func (p *programs) scriptFolder(t *testing.T) string {
 type process struct {
 	argv  []string
 	dir   string
-	env   []string // added to the environment that every client gets
-	input string
+	env   []string  // added to the environment that every client gets
+	input io.Reader // nil is empty
 	limit time.Duration
 }
 
@@ -99,7 +99,7 @@ func (p process) run(t *testing.T) (string, error) {
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = append(bareEnvironment(t), p.env...)
-	cmd.Stdin = strings.NewReader(p.input)
+	cmd.Stdin = p.input
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	// Whatever a client started ends with it.

@@ -11,6 +11,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,34 +31,51 @@ type sdk struct {
 	argv  []string // file of the script and its arguments
 	own   fakeprovider.Protocol
 	model string // one that the SDK takes for its vendor's
+
+	// environment gives it address and key. It is nil for an SDK that does not take
+	// its address from the environment.
+	environment func(w *world) []string
+}
+
+func openaiEnvironment(w *world) []string {
+	return []string{"OPENAI_BASE_URL=" + w.base + "/v1", "OPENAI_API_KEY=" + w.key}
+}
+
+func anthropicEnvironment(w *world) []string {
+	return []string{"ANTHROPIC_BASE_URL=" + w.base, "ANTHROPIC_API_KEY=" + w.key}
+}
+
+func geminiEnvironment(w *world) []string {
+	return []string{"GOOGLE_GEMINI_BASE_URL=" + w.base, "GEMINI_API_KEY=" + w.key}
 }
 
 func sdks() []sdk {
 	return []sdk{
-		{"openai-chat", []string{"openai-chat.mjs"}, fakeprovider.Chat, "gpt-4.1"},
-		{"openai-responses", []string{"openai-responses.mjs"}, fakeprovider.Responses, "gpt-5"},
-		{"anthropic", []string{"anthropic.mjs"}, fakeprovider.Anthropic, "claude-sonnet-4-5"},
-		{"genai", []string{"genai.mjs"}, fakeprovider.Gemini, "gemini-2.5-pro"},
-		{"ai-openai-chat", []string{"aisdk.mjs", "openai-chat"}, fakeprovider.Chat, "gpt-4.1"},
-		{"ai-openai-responses", []string{"aisdk.mjs", "openai-responses"}, fakeprovider.Responses, "gpt-5"},
-		{"ai-anthropic", []string{"aisdk.mjs", "anthropic"}, fakeprovider.Anthropic, "claude-sonnet-4-5"},
-		{"ai-google", []string{"aisdk.mjs", "google"}, fakeprovider.Gemini, "gemini-2.5-pro"},
+		{"openai-chat", []string{"openai-chat.mjs"}, fakeprovider.Chat, "gpt-4.1", openaiEnvironment},
+		{"openai-responses", []string{"openai-responses.mjs"}, fakeprovider.Responses, "gpt-5", openaiEnvironment},
+		{"anthropic", []string{"anthropic.mjs"}, fakeprovider.Anthropic, "claude-sonnet-4-5", anthropicEnvironment},
+		{"genai", []string{"genai.mjs"}, fakeprovider.Gemini, "gemini-2.5-pro", geminiEnvironment},
+		{"ai-openai-chat", []string{"aisdk.mjs", "openai-chat"}, fakeprovider.Chat, "gpt-4.1", openaiEnvironment},
+		{"ai-openai-responses", []string{"aisdk.mjs", "openai-responses"}, fakeprovider.Responses, "gpt-5", openaiEnvironment},
+		{"ai-anthropic", []string{"aisdk.mjs", "anthropic"}, fakeprovider.Anthropic, "claude-sonnet-4-5", anthropicEnvironment},
+		{"ai-google", []string{"aisdk.mjs", "google"}, fakeprovider.Gemini, "gemini-2.5-pro", nil},
 	}
 }
 
 // job is what a script is told to do; see sdk/job.mjs.
 type job struct {
-	Task       string `json:"task"`
-	Base       string `json:"base"`
-	Key        string `json:"key"`
-	Model      string `json:"model"`
-	Stream     bool   `json:"stream"`
-	Retries    int    `json:"retries"`
-	System     string `json:"system"`
-	Prompt     string `json:"prompt"`
-	Image      string `json:"image,omitempty"`
-	Think      bool   `json:"think"`
-	AbortAfter int64  `json:"abortAfter"`
+	Task   string `json:"task"`
+	Base   string `json:"base"`
+	Key    string `json:"key"`
+	Model  string `json:"model"`
+	Stream bool   `json:"stream"`
+	// Environment tells the SDK to find its address and key in the environment.
+	Environment bool   `json:"environment"`
+	Retries     int    `json:"retries"`
+	System      string `json:"system"`
+	Prompt      string `json:"prompt"`
+	Image       string `json:"image,omitempty"`
+	Think       bool   `json:"think"`
 }
 
 // reply is what a script tells of its job; see sdk/job.mjs.
@@ -93,7 +111,7 @@ type talk struct {
 func (c *talk) do(t *testing.T, j job) reply {
 	t.Helper()
 	j.Base, j.Key, j.Model, j.Stream = c.base, c.key, c.sdk.model, c.stream
-	j.System, j.AbortAfter = system, 500
+	j.System = system
 	if j.Prompt == "" {
 		j.Prompt = prompt
 	}
@@ -102,7 +120,14 @@ func (c *talk) do(t *testing.T, j job) reply {
 		t.Fatal(err)
 	}
 	argv := []string{c.programs.node, filepath.Join(c.scripts, c.sdk.argv[0])}
-	out, err := process{argv: append(argv, c.sdk.argv[1:]...), dir: c.scripts, input: string(in), limit: scriptLimit}.run(t)
+	run := process{argv: append(argv, c.sdk.argv[1:]...), dir: c.scripts, env: []string{"AIDY_JOB=" + string(in)}, limit: scriptLimit}
+	if j.Environment {
+		run.env = append(run.env, c.sdk.environment(c.world)...)
+	}
+	if j.Task == "abort" {
+		run.input = c.untilAsked(t)
+	}
+	out, err := run.run(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +135,19 @@ func (c *talk) do(t *testing.T, j job) reply {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("the script said %q: %v", out, err)
 	}
+	return r
+}
+
+// untilAsked ends when the provider has got a request.
+func (c *talk) untilAsked(t *testing.T) io.Reader {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), scriptLimit)
+	t.Cleanup(cancel)
+	r, w := io.Pipe()
+	go func() {
+		_ = c.provider.Wait(ctx, func(s fakeprovider.Stats) bool { return s.Accepted > 0 }) // the test sees what is missing
+		_ = w.Close()
+	}()
 	return r
 }
 
@@ -141,6 +179,7 @@ func TestSDKs(t *testing.T) {
 			test func(t *testing.T, c *talk)
 		}{
 			{"text", textAnswer},
+			{"environment", foundInEnvironment},
 			{"tools", toolTurns},
 			{"reasoning", reasonedTurns},
 			{"image", imagePrompt},
@@ -150,6 +189,9 @@ func TestSDKs(t *testing.T) {
 			{"retry", retriedCall},
 			{"refused", refusedCall},
 		} {
+			if task.name == "environment" && s.environment == nil {
+				continue
+			}
 			for mode, stream := range map[string]bool{"whole": false, "streamed": true} {
 				g.forUpstreams(t, s.name+"/"+task.name+"/"+mode, s.own, func(t *testing.T, w *world) {
 					task.test(t, &talk{world: w, programs: p, scripts: scripts, sdk: s, stream: stream})
@@ -173,6 +215,15 @@ func textAnswer(t *testing.T, c *talk) {
 	}
 	c.wantRequests(t, 1)
 	c.wantBody(t, 0, system, prompt)
+}
+
+// foundInEnvironment: variables are enough to point the SDK at the gateway.
+func foundInEnvironment(t *testing.T, c *talk) {
+	c.script(fakeprovider.Step{Text: "Found."})
+	if r := c.well(t, job{Task: "text", Environment: true}); r.Text != "Found." {
+		t.Errorf("text %q, want that of the provider", r.Text)
+	}
+	c.wantRequests(t, 1)
 }
 
 // toolTurns: two calls at once, then one more, then text. Arguments arrive as they were

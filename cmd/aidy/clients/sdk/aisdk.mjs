@@ -4,14 +4,14 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createGoogle } from '@ai-sdk/google';
 import { createOpenAI } from '@ai-sdk/openai';
 import { generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
-import { abandoned, call, run, schema, tools } from './job.mjs';
+import { abandoned, address, call, run, schema, tools } from './job.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 const models = {
-  'openai-chat': (job) => createOpenAI({ apiKey: job.key, baseURL: job.base + '/v1' }).chat(job.model),
-  'openai-responses': (job) => createOpenAI({ apiKey: job.key, baseURL: job.base + '/v1' }).responses(job.model),
-  anthropic: (job) => createAnthropic({ apiKey: job.key, baseURL: job.base + '/v1' })(job.model),
+  'openai-chat': (job) => createOpenAI(address(job, { apiKey: job.key, baseURL: job.base + '/v1' })).chat(job.model),
+  'openai-responses': (job) => createOpenAI(address(job, { apiKey: job.key, baseURL: job.base + '/v1' })).responses(job.model),
+  anthropic: (job) => createAnthropic(address(job, { apiKey: job.key, baseURL: job.base + '/v1' }))(job.model),
   google: (job) => createGoogle({ apiKey: job.key, baseURL: job.base + '/v1beta' })(job.model),
 };
 

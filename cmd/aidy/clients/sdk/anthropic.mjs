@@ -1,8 +1,8 @@
 // The @anthropic-ai/sdk package.
 import Anthropic from '@anthropic-ai/sdk';
-import { abandoned, call, run, schema, tools } from './job.mjs';
+import { abandoned, address, call, run, schema, tools } from './job.mjs';
 
-const connect = (job) => new Anthropic({ apiKey: job.key, baseURL: job.base, maxRetries: job.retries });
+const connect = (job) => new Anthropic({ ...address(job, { apiKey: job.key, baseURL: job.base }), maxRetries: job.retries });
 
 function messages(job) {
   const content = [{ type: 'text', text: job.prompt }];

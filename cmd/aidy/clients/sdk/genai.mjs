@@ -1,10 +1,11 @@
 // The @google/genai package.
 import { GoogleGenAI } from '@google/genai';
-import { abandoned, call, run, schema, tools } from './job.mjs';
+import { abandoned, address, call, run, schema, tools } from './job.mjs';
 
 function connect(job) {
   const retryOptions = job.retries > 0 ? { attempts: job.retries + 1, initialDelay: 1, jitter: 0 } : undefined;
-  return new GoogleGenAI({ apiKey: job.key, vertexai: false, httpOptions: { baseUrl: job.base, retryOptions } });
+  const { apiKey, baseUrl } = address(job, { apiKey: job.key, baseUrl: job.base });
+  return new GoogleGenAI({ apiKey, httpOptions: { baseUrl, retryOptions } });
 }
 
 function message(job) {

@@ -1,14 +1,17 @@
-// What every script shares: a job comes in on standard input, its result goes out on
-// standard output, both as one JSON object.
+// What every script shares: a job comes in the variable AIDY_JOB, its result goes out on
+// standard output, both as one JSON object. A call that shall be left before it is
+// answered is left when standard input ends.
 //
-// A job has base, key and model, stream, retries, and for its task system, prompt, image
-// (a PNG in base64), think (the model shall reason) and abortAfter (milliseconds). A result has text, and where the task
+// A job has base, key and model (or environment, where the SDK shall find the first two
+// there), stream, retries, and for its task system, prompt, image
+// (a PNG in base64) and think (the model shall reason). A result has text, and where the task
 // has them usage {input, output}, calls [{name, args}], value, aborted or error.
-import { readFileSync } from 'node:fs';
+// address gives an SDK its options, unless the environment shall.
+export const address = (job, options) => (job.environment ? {} : options);
 
 // run does the job with the task that the job names.
 export async function run(tasks) {
-  const job = JSON.parse(readFileSync(0, 'utf8'));
+  const job = JSON.parse(process.env.AIDY_JOB);
   let result;
   try {
     result = await tasks[job.task](job);
@@ -58,26 +61,19 @@ export const schema = {
   additionalProperties: false,
 };
 
-// leaving gives a signal that ends a call: after the first piece of a stream, which the
-// caller tells, or after a time where there are no pieces.
-export function leaving(job) {
-  const controller = new AbortController();
-  const timer = job.stream ? undefined : setTimeout(() => controller.abort(), job.abortAfter);
-  return { signal: controller.signal, leave: () => controller.abort(), done: () => clearTimeout(timer) };
-}
-
-// abandoned collects the text of a call that is left, and says how it ended.
+// abandoned collects the text of a call that is left: a stream after its first piece,
+// another call when standard input ends. It says whether the call was left.
 export async function abandoned(job, pieces) {
-  const { signal, leave, done } = leaving(job);
+  const controller = new AbortController();
+  if (!job.stream) process.stdin.on('end', () => controller.abort()).resume();
   let text = '';
   try {
-    for await (const piece of pieces(signal)) {
+    for await (const piece of pieces(controller.signal)) {
       text += piece;
-      if (job.stream && piece !== '') leave();
+      if (job.stream && piece !== '') controller.abort();
     }
   } catch (e) {
-    if (!signal.aborted) throw e;
+    if (!controller.signal.aborted) throw e;
   }
-  done();
-  return { text, aborted: signal.aborted };
+  return { text, aborted: controller.signal.aborted };
 }

@@ -1,8 +1,8 @@
 // The openai package with Chat Completions.
 import OpenAI from 'openai';
-import { abandoned, call, run, schema, tools } from './job.mjs';
+import { abandoned, address, call, run, schema, tools } from './job.mjs';
 
-const connect = (job) => new OpenAI({ apiKey: job.key, baseURL: job.base + '/v1', maxRetries: job.retries });
+const connect = (job) => new OpenAI({ ...address(job, { apiKey: job.key, baseURL: job.base + '/v1' }), maxRetries: job.retries });
 
 function messages(job) {
   const content = job.image
