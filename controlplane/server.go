@@ -55,6 +55,7 @@ type parts struct {
 	ledger  *ledger.Ledger
 	ca      *peer.CA
 
+	api    *admin.API
 	admin  *connect.Server // for the listener, behind tokens
 	system *connect.Server // for this process, as an owner
 	sync   *connect.Server
@@ -116,7 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group, err := lifecycle.New(lifecycle.Config{Drain: s.cfg.Drain}, s.log, append([]lifecycle.Part{
 		{Name: "prices", Run: p.catalog.Run},
 		{Name: "ledger", Run: p.ledger.Run},
-		{Name: "maintenance", Run: func(ctx context.Context) error { return s.maintain(ctx, p.store) }},
+		{Name: "maintenance", Run: func(ctx context.Context) error { return s.maintain(ctx, p) }},
 		{Name: "distribution", Run: p.hub.Run},
 	}, fronts...)...)
 	if err != nil {
@@ -206,6 +207,7 @@ func (s *Server) build(ctx context.Context, pool *pgxpool.Pool, ring seal.Keyrin
 	if err != nil {
 		return nil, err
 	}
+	p.api = api
 	gate, err := access.NewGate(p.store, access.Config{}, s.log)
 	if err != nil {
 		return nil, err
@@ -247,27 +249,29 @@ func (s *Server) buildSync(p *parts) error {
 // outboxBatch is how many revocations are taken from the outbox at a time.
 const outboxBatch = 1000
 
-// maintain keeps partitions ahead and removes what nobody needs, once an hour. The
-// outbox of revocations is emptied each minute: nodes have them from their streams,
-// and there is no second path to send them on.
-func (s *Server) maintain(ctx context.Context, st *store.Store) error {
+// maintain keeps partitions ahead, removes what nobody needs and makes the state keys
+// that a replica of an older release left out: the latter also at once, the rest
+// once an hour. The outbox of revocations is emptied each minute: nodes have them
+// from their streams, and there is no second path to send them on.
+func (s *Server) maintain(ctx context.Context, p *parts) error {
 	hourly, minutely := time.NewTicker(time.Hour), time.NewTicker(time.Minute)
 	defer hourly.Stop()
 	defer minutely.Stop()
+	err := p.api.EnsureStateKeys(ctx)
 	for {
-		var err error
+		if err != nil && ctx.Err() == nil {
+			s.log.Error().Err(err).Msg("maintenance of the database failed; it is tried again")
+		}
+		err = nil
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-hourly.C:
-			err = st.Maintain(ctx)
+			err = errors.Join(p.store.Maintain(ctx), p.api.EnsureStateKeys(ctx))
 		case <-minutely.C:
 			for n := outboxBatch; n == outboxBatch && err == nil; {
-				n, err = st.DrainOutbox(ctx, outboxBatch, func([]store.OutboxEntry) error { return nil })
+				n, err = p.store.DrainOutbox(ctx, outboxBatch, func([]store.OutboxEntry) error { return nil })
 			}
-		}
-		if err != nil && ctx.Err() == nil {
-			s.log.Error().Err(err).Msg("maintenance of the database failed; it is tried again")
 		}
 	}
 }

@@ -76,7 +76,9 @@ func (r rows) Secrets(ctx context.Context, tenantID string) ([]compile.Secret, e
 	}
 	out := make([]compile.Secret, 0, len(stored))
 	for _, s := range stored {
-		out = append(out, compile.Secret{OwnerID: s.OwnerID, Proxy: s.Slot == store.SlotProxy, Version: s.Version, Sealed: s.Delivered})
+		out = append(out, compile.Secret{
+			OwnerID: s.OwnerID, Proxy: s.Slot == store.SlotProxy, State: s.Slot == store.SlotState, Version: s.Version, Sealed: s.Delivered,
+		})
 	}
 	return out, nil
 }

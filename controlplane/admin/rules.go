@@ -10,11 +10,14 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/controlplane/store"
 )
 
-// tenantRules give every tenant its default group, in the change that makes it,
-// and take it away in the change that removes it.
+// tenantRules give every tenant its default group and its state key, in the change
+// that makes it, and take them away in the change that removes it.
 func tenantRules() rules {
 	return rules{
 		after: func(w *write, old, m proto.Message) error {
+			if err := w.api.vault.ensureStateKey(w.ctx, w.tx, store.ID(m)); err != nil {
+				return err
+			}
 			if old != nil || w.bundle { // a bundle brings the group itself
 				return nil
 			}
@@ -22,6 +25,9 @@ func tenantRules() rules {
 			return err
 		},
 		gone: func(w *write, old proto.Message) error {
+			if err := w.tx.DeleteSecrets(w.ctx, store.ID(old), store.ID(old)); err != nil {
+				return err
+			}
 			groups, err := store.All[*configv1.Group](w.ctx, w.tx, store.Filter{Tenants: []string{store.ID(old)}, Name: configcheck.DefaultGroup})
 			if err != nil {
 				return err

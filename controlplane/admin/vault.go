@@ -14,7 +14,7 @@ import (
 // ContentKeyContext is what a stored content key is bound to under the root key.
 func ContentKeyContext(id string) seal.Context { return seal.Context{ID: "content/" + id} }
 
-// vault seals secrets of upstreams within the transaction of a change: at rest
+// vault seals the secrets of tenants within the transaction of a change: at rest
 // under the data key of their tenant, and once under the current content key,
 // which are the bytes that nodes receive.
 type vault struct{ ring seal.Keyring }

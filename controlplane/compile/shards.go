@@ -47,10 +47,13 @@ type TenantRows struct {
 // Secret is a secret sealed for delivery. Its bytes are reused from where they
 // are stored: sealing anew would look like a change.
 type Secret struct {
-	// OwnerID is a credential, or with Proxy a credential or an upstream.
+	// OwnerID is a credential, with Proxy a credential or an upstream, with State
+	// the tenant.
 	OwnerID string
 	// Proxy says that it is the password of the owner's egress proxy.
-	Proxy   bool
+	Proxy bool
+	// State says that it is the tenant's state key.
+	State   bool
 	Version int64
 	Sealed  []byte
 }
@@ -101,8 +104,7 @@ func Tenant(r TenantRows) *syncv1.TenantShard {
 	return s
 }
 
-// Credentials returns the shard of a tenant's upstream secrets, nil if it has
-// none. A credential whose secret is neither stored nor a reference is left out:
+// Credentials returns the shard of a tenant's secrets, nil if it has none. A credential whose secret is neither stored nor a reference is left out:
 // nodes treat it as one whose secret they do not have.
 func Credentials(tenantID string, credentials []*configv1.UpstreamCredential, upstreams []*configv1.Upstream, secrets []Secret) (*syncv1.CredentialShard, error) {
 	type slot struct {
@@ -110,10 +112,16 @@ func Credentials(tenantID string, credentials []*configv1.UpstreamCredential, up
 		proxy bool
 	}
 	stored := make(map[slot]Secret, len(secrets))
+	out := &syncv1.CredentialShard{TenantId: tenantID}
 	for _, s := range secrets {
+		if s.State {
+			if s.OwnerID == tenantID {
+				out.SealedStateKey = s.Sealed
+			}
+			continue
+		}
 		stored[slot{s.OwnerID, s.Proxy}] = s
 	}
-	out := &syncv1.CredentialShard{TenantId: tenantID}
 	for _, c := range credentials {
 		value, proxy := stored[slot{c.GetId(), false}], stored[slot{c.GetId(), true}]
 		if c.GetSecretRef() != "" && len(value.Sealed) > 0 {
@@ -136,7 +144,7 @@ func Credentials(tenantID string, credentials []*configv1.UpstreamCredential, up
 			out.Secrets = append(out.Secrets, &syncv1.SealedSecret{UpstreamId: u.GetId(), SealedProxy: p.Sealed, Version: p.Version})
 		}
 	}
-	if len(out.GetSecrets()) == 0 {
+	if len(out.GetSecrets()) == 0 && len(out.GetSealedStateKey()) == 0 {
 		return nil, nil
 	}
 	slices.SortFunc(out.GetSecrets(), func(a, b *syncv1.SealedSecret) int {

@@ -15,6 +15,7 @@ import (
 const (
 	SlotSecret = "secret" // the secret of an upstream credential
 	SlotProxy  = "proxy"  // the password of an egress proxy
+	SlotState  = "state"  // the state key of a tenant, which owns it itself
 )
 
 // SealedSecret is one secret, sealed twice: at rest under a data key of its
@@ -22,7 +23,7 @@ const (
 // secret that does not change keeps both, so sealing anew never looks like a
 // change.
 type SealedSecret struct {
-	OwnerID      string // credential or upstream
+	OwnerID      string // credential, upstream or tenant
 	Slot         string
 	TenantID     string
 	Version      int64
@@ -81,6 +82,28 @@ func (tx *Tx) Secrets(ctx context.Context, tenantID string) ([]SealedSecret, err
 		return nil, fmt.Errorf("read sealed secrets: %w", tx.cat.classify(err, nil))
 	}
 	return found, nil
+}
+
+// WithoutStateKey lists at most limit tenants that have no state key.
+func (tx *Tx) WithoutStateKey(ctx context.Context, limit int) ([]string, error) {
+	rows, err := tx.pg.Query(ctx, `SELECT id FROM tenant t WHERE NOT EXISTS
+		(SELECT FROM sealed_secret s WHERE s.owner_id = t.id AND s.slot = $1) ORDER BY id LIMIT $2`, SlotState, limit)
+	if err != nil {
+		return nil, fmt.Errorf("look for tenants without a state key: %w", tx.cat.classify(err, nil))
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("look for tenants without a state key: %w", tx.cat.classify(err, nil))
+	}
+	return found, nil
+}
+
+// HasStateKey reports whether a tenant has a state key.
+func (tx *Tx) HasStateKey(ctx context.Context, tenantID string) (has bool, err error) {
+	if err := tx.pg.QueryRow(ctx, "SELECT EXISTS (SELECT FROM sealed_secret WHERE owner_id = $1 AND slot = $2)", tenantID, SlotState).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for the state key of %s: %w", tenantID, tx.cat.classify(err, nil))
+	}
+	return has, nil
 }
 
 // WrappedKey is a key wrapped under the root key.

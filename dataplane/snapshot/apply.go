@@ -36,7 +36,7 @@ type result struct {
 	domain  domain
 	view    *View
 	state   *state
-	gone    []*Secret
+	gone    []dropper
 	changed []shardUpdate // those of the update that differ from what the node had
 	fresh   int           // pins that were not there before
 	// refused are the violations of this round, in order of shard keys; notices say

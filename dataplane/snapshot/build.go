@@ -32,8 +32,11 @@ type change struct {
 
 	// gone are the secrets that the next View does not have any more. Their clear
 	// text is dropped once that View is current.
-	gone []*Secret
+	gone []dropper
 }
+
+// dropper holds clear text that can be dropped.
+type dropper interface{ drop() }
 
 func newChange(base *View, builders []TenantBuilder) *change {
 	if base == nil {
@@ -214,6 +217,13 @@ func (c *change) credentials(tenantID string, m *syncv1.CredentialShard, opener 
 		id := sealed.GetCredentialId()
 		s.ByCredential[id] = newSecret(tenantID, sealed, opener, old.credential(id))
 	}
+	var oldState *stateKey
+	if old != nil {
+		oldState = old.state
+	}
+	if s.state = newStateKey(tenantID, m, opener, oldState); s.state == nil && oldState != nil {
+		c.gone = append(c.gone, oldState)
+	}
 	if old != nil {
 		c.gone = appendGone(c.gone, old.ByCredential, s.ByCredential)
 		c.gone = appendGone(c.gone, old.ByProxy, s.ByProxy)
@@ -225,7 +235,7 @@ func (c *change) credentials(tenantID string, m *syncv1.CredentialShard, opener 
 	c.secrets.put(tenantID, s)
 }
 
-func appendGone(gone []*Secret, old, next map[string]*Secret) []*Secret {
+func appendGone(gone []dropper, old, next map[string]*Secret) []dropper {
 	for id, s := range old {
 		if next[id] == nil {
 			gone = append(gone, s)

@@ -115,7 +115,7 @@ func (r *round) add(key string, name shard.Name, received *shard.Set, unit strin
 
 // attempt makes a View of the pieces whose units did not fail. It returns nil if
 // more of them failed.
-func (r *round) attempt() (*View, []*Secret, error) {
+func (r *round) attempt() (*View, []dropper, error) {
 	good := make([]*piece, 0, len(r.pieces))
 	for _, p := range r.pieces {
 		if !r.failed[p.unit] {

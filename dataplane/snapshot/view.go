@@ -102,10 +102,12 @@ type Route struct {
 	Protocols map[configv1.Protocol]struct{} // nil takes all
 }
 
-// Secrets are the secrets of one tenant's credentials.
+// Secrets are the secrets of one tenant.
 type Secrets struct {
 	ByCredential map[string]*Secret
 	ByProxy      map[string]*Secret // passwords of upstreams' egress proxies, by upstream
+
+	state *stateKey // nil if there is none
 }
 
 // FindRoute returns the route whose prefix is the longest one that path begins

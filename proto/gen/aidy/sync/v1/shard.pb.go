@@ -455,8 +455,11 @@ type CredentialShard struct {
 	RequiredFeatures uint64                 `protobuf:"varint,1,opt,name=required_features,json=requiredFeatures" json:"required_features,omitempty"`
 	TenantId         string                 `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
 	Secrets          []*SealedSecret        `protobuf:"bytes,3,rep,name=secrets" json:"secrets,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The tenant's state key, 32 random bytes, sealed as a secret of version 1 whose owner is the tenant. Nodes
+	// authenticate with it what ties clients to an account; it never changes, since clients hold what it made.
+	SealedStateKey []byte `protobuf:"bytes,4,opt,name=sealed_state_key,json=sealedStateKey" json:"sealed_state_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CredentialShard) Reset() {
@@ -506,6 +509,13 @@ func (x *CredentialShard) GetTenantId() string {
 func (x *CredentialShard) GetSecrets() []*SealedSecret {
 	if x != nil {
 		return x.Secrets
+	}
+	return nil
+}
+
+func (x *CredentialShard) GetSealedStateKey() []byte {
+	if x != nil {
+		return x.SealedStateKey
 	}
 	return nil
 }
@@ -938,11 +948,12 @@ const file_aidy_sync_v1_shard_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\x03R\aversion\x12!\n" +
 	"\fsealed_proxy\x18\a \x01(\fR\vsealedProxy\x12\x1f\n" +
 	"\vupstream_id\x18\b \x01(\tR\n" +
-	"upstreamId\"\x91\x01\n" +
+	"upstreamId\"\xbb\x01\n" +
 	"\x0fCredentialShard\x12+\n" +
 	"\x11required_features\x18\x01 \x01(\x04R\x10requiredFeatures\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x124\n" +
-	"\asecrets\x18\x03 \x03(\v2\x1a.aidy.sync.v1.SealedSecretR\asecrets\"\xd5\x05\n" +
+	"\asecrets\x18\x03 \x03(\v2\x1a.aidy.sync.v1.SealedSecretR\asecrets\x12(\n" +
+	"\x10sealed_state_key\x18\x04 \x01(\fR\x0esealedStateKey\"\xd5\x05\n" +
 	"\rSubjectRecord\x12+\n" +
 	"\x11required_features\x18\x01 \x01(\x04R\x10requiredFeatures\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.aidy.sync.v1.SubjectKindR\x04kind\x12\x0e\n" +
