@@ -20,6 +20,7 @@ import (
 type Codec struct {
 	inspector protocol.Inspector
 	answers   sync.Pool // of *stream, kept for the buffers of their readers
+	decoders  decoders
 }
 
 var _ protocol.Codec = (*Codec)(nil)
