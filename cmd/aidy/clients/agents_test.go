@@ -92,6 +92,11 @@ type shift struct {
 // agent ends well and says farewell.
 func (c *shift) do(t *testing.T, steps []fakeprovider.Step) {
 	t.Helper()
+	// Agents ask for thoughts, and Anthropic's models then think in every turn; a history
+	// without them would be refused.
+	if c.upstream == fakeprovider.Anthropic {
+		think(steps)
+	}
 	c.script(steps...)
 	run := c.prepare(t, c.programs, c.world, c.home, task)
 	run.dir, run.limit = c.work, agentLimit
@@ -132,9 +137,7 @@ func workOnFiles(t *testing.T, c *shift) {
 // to its thoughts comes back to it where its protocol wants that.
 func workWithReasoning(t *testing.T, c *shift) {
 	steps := c.steps(c.work)
-	for i := range steps {
-		steps[i].Reasoning = fmt.Sprintf("Thought %d: one thing after the other.", i+1)
-	}
+	think(steps)
 	c.do(t, steps)
 	c.wantFiles(t)
 	c.wantBody(t, 2, printed, "secnd line")

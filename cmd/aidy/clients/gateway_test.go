@@ -110,12 +110,19 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// served and servedAside are what the provider calls its models. Clients that ask a
-// second, small model for titles and the like do not use up the script of the first.
-const (
-	served      = "fake-main"
-	servedAside = "fake-aside"
-)
+// servedBy is what a provider of a protocol calls its models: they are the vendor's, of
+// the kind that keeps state about its thoughts. Clients that ask a second, small model
+// for titles and the like do not use up the script of the first.
+func servedBy(p fakeprovider.Protocol) (main, aside string) {
+	switch p {
+	case fakeprovider.Anthropic:
+		return "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
+	case fakeprovider.Gemini:
+		return "gemini-3-pro-preview", "gemini-2.5-flash-lite"
+	default:
+		return "gpt-5-2025-08-07", "gpt-5-mini-2025-08-07"
+	}
+}
 
 // mainModels are the names that clients ask for; all of them are one model. Clients
 // treat a name as the vendor's model, so each gets one of its own vendor.
@@ -134,6 +141,7 @@ type world struct {
 	key      string
 	own      fakeprovider.Protocol // of the client
 	upstream fakeprovider.Protocol // of the provider
+	served   string                // the provider's name of the main model
 	provider *fakeprovider.Provider
 }
 
@@ -141,9 +149,10 @@ type world struct {
 // in the configuration.
 func (g *gateway) newWorld(t *testing.T, name string, upstream fakeprovider.Protocol) *world {
 	t.Helper()
-	w := &world{base: g.url + "/" + name, upstream: upstream}
+	main, aside := servedBy(upstream)
+	w := &world{base: g.url + "/" + name, upstream: upstream, served: main}
 	w.provider = fakeprovider.New(fakeprovider.Config{
-		Models: []string{served, servedAside}, OnlyListed: true, Strict: true, RecordBytes: 64 << 20,
+		Models: []string{main, aside}, OnlyListed: true, Strict: true, RecordBytes: 64 << 20,
 	})
 	server := httptest.NewServer(w.provider)
 	t.Cleanup(server.Close)
@@ -211,10 +220,11 @@ func resources(tenant string, upstream fakeprovider.Protocol, url string) []*adm
 		}}},
 		{Resource: &adminv1.BundleResource_Consumer{Consumer: &configv1.Consumer{TenantId: tenant, Name: "caller"}}},
 	}
-	for names, model := range map[string][]string{served: mainModels(), servedAside: asideModels()} {
-		for _, name := range model {
+	main, aside := servedBy(upstream)
+	for served, names := range map[string][]string{main: mainModels(), aside: asideModels()} {
+		for _, name := range names {
 			out = append(out, &adminv1.BundleResource{Resource: &adminv1.BundleResource_UpstreamModel{UpstreamModel: &configv1.UpstreamModel{
-				TenantId: tenant, UpstreamId: "scripted", Model: name, UpstreamModel: names,
+				TenantId: tenant, UpstreamId: "scripted", Model: name, UpstreamModel: served,
 			}}})
 		}
 	}

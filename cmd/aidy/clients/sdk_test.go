@@ -237,13 +237,18 @@ func toolTurns(t *testing.T, c *talk) {
 // not taken for its answer, and what belongs to them comes back to it.
 func reasonedTurns(t *testing.T, c *talk) {
 	steps := toolSteps()
-	for i := range steps {
-		steps[i].Reasoning = fmt.Sprintf("Thought %d: one thing after the other.", i+1)
-	}
+	think(steps)
 	c.script(steps...)
 	c.wantToolTurns(t, c.well(t, job{Task: "tools", Think: true}))
 	c.wantState(t, 1)
 	c.wantState(t, 2)
+}
+
+// think lets the model think before each of its turns.
+func think(steps []fakeprovider.Step) {
+	for i := range steps {
+		steps[i].Reasoning = fmt.Sprintf("Thought %d: one thing after the other.", i+1)
+	}
 }
 
 const toolText = "It is sunny, and noon."

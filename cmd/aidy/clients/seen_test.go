@@ -16,14 +16,14 @@ import (
 
 // script sets what the main model answers.
 func (w *world) script(steps ...fakeprovider.Step) {
-	w.provider.SetScript(fakeprovider.Script{Match: fakeprovider.Match{Model: served}, Steps: steps, ThenDefault: true})
+	w.provider.SetScript(fakeprovider.Script{Match: fakeprovider.Match{Model: w.served}, Steps: steps, ThenDefault: true})
 }
 
 // asked are the requests that the main model got, oldest first.
 func (w *world) asked() []fakeprovider.Request {
 	var out []fakeprovider.Request
 	for _, r := range w.provider.Requests() {
-		if r.Operation == fakeprovider.Generate && r.Model == served {
+		if r.Operation == fakeprovider.Generate && r.Model == w.served {
 			out = append(out, r)
 		}
 	}
@@ -73,14 +73,14 @@ func (w *world) wantState(t *testing.T, i int) {
 	t.Helper()
 	switch {
 	case w.upstream == fakeprovider.Gemini:
-		w.wantBody(t, i, `"thoughtSignature":"`+signature)
-	case w.upstream == w.own && w.own != fakeprovider.Chat:
-		w.wantBody(t, i, signature)
+		w.wantBody(t, i, `"thoughtSignature":"`)
+	case w.upstream != w.own:
+	case w.own == fakeprovider.Responses:
+		w.wantBody(t, i, `"encrypted_content":"`)
+	case w.own == fakeprovider.Anthropic:
+		w.wantBody(t, i, `"signature":"`)
 	}
 }
-
-// signature is how the provider's signatures and encrypted thoughts begin.
-const signature = "ZmFrZQ"
 
 // plain is a JSON text with one spelling for each letter: SDKs escape differently.
 func plain(body []byte) string {

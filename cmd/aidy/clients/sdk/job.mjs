@@ -61,6 +61,11 @@ export const schema = {
   additionalProperties: false,
 };
 
+// sendable is a turn as it may be sent back: without what the SDK adds to a stream, and
+// without the thoughts that compatible servers tell; the API has no field for either.
+export const sendable = (turn) =>
+  JSON.parse(JSON.stringify(turn, (name, value) => (['parsed', 'parsed_arguments', 'reasoning_content'].includes(name) ? undefined : value)));
+
 // abandoned collects the text of a call that is left: a stream after its first piece,
 // another call when standard input ends. It says whether the call was left.
 export async function abandoned(job, pieces) {

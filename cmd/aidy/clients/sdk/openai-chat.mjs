@@ -1,6 +1,6 @@
 // The openai package with Chat Completions.
 import OpenAI from 'openai';
-import { abandoned, address, call, run, schema, tools } from './job.mjs';
+import { abandoned, address, call, run, schema, sendable, tools } from './job.mjs';
 
 const connect = (job) => new OpenAI({ ...address(job, { apiKey: job.key, baseURL: job.base + '/v1' }), maxRetries: job.retries });
 
@@ -35,7 +35,7 @@ await run({
         ...(job.think && { reasoning_effort: 'low' }),
         tools: tools.map(({ name, description, parameters }) => ({ type: 'function', function: { name, description, parameters, strict: true } })),
       });
-      history.push(message);
+      history.push(sendable(message));
       if (!message.tool_calls?.length) return { text: message.content, calls, usage };
       for (const c of message.tool_calls) {
         history.push({ role: 'tool', tool_call_id: c.id, content: call(calls, c.function.name, JSON.parse(c.function.arguments)) });

@@ -1,6 +1,6 @@
 // The openai package with Responses.
 import OpenAI from 'openai';
-import { abandoned, address, call, run, schema, tools } from './job.mjs';
+import { abandoned, address, call, run, schema, sendable, tools } from './job.mjs';
 
 const connect = (job) => new OpenAI({ ...address(job, { apiKey: job.key, baseURL: job.base + '/v1' }), maxRetries: job.retries });
 
@@ -37,7 +37,7 @@ await run({
         include: ['reasoning.encrypted_content'],
         tools: tools.map(({ name, description, parameters }) => ({ type: 'function', name, description, parameters, strict: true })),
       });
-      history.push(...response.output);
+      history.push(...response.output.map(sendable));
       const asked = response.output.filter((item) => item.type === 'function_call');
       if (asked.length === 0) return { text: textOf(response), calls, usage };
       for (const c of asked) {
