@@ -130,5 +130,5 @@ func supportOfRest(f llm.Feature) protocol.Support {
 	case llm.AnswerRefusalInfo:
 		return protocol.Swap(protocol.Drop, "the explanation as the refusal, where there is none")
 	}
-	return protocol.Lack(protocol.Reject)
+	return protocol.Support{} // one that this table was not told of
 }
