@@ -48,6 +48,17 @@ func (c *Conversion) ToolName(namespace, name string) string {
 	return sent
 }
 
+// RenameTool remembers that the upstream knows a tool as sent, for codecs whose names
+// follow another rule than ToolName's.
+func (c *Conversion) RenameTool(sent, namespace, name string) {
+	for _, r := range c.renamed {
+		if r.sent == sent {
+			return
+		}
+	}
+	c.renamed = append(c.renamed, renamed{sent: sent, namespace: namespace, name: name})
+}
+
 // CallerTool is what the caller calls the tool that the upstream calls sent.
 func (c *Conversion) CallerTool(sent string) (namespace, name string) {
 	for _, r := range c.renamed {
