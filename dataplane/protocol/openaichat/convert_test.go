@@ -284,3 +284,5 @@ func event(x *told) llm.Event {
 	}
 	return e
 }
+
+var codec = openaichat.New()

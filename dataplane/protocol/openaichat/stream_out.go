@@ -25,6 +25,7 @@ type eventEncoder struct {
 	parts     []outPart // by index
 	calls     int
 	chars     int // of content, in code points
+	writing   int // texts that are open
 	reasoning bool
 	audio     bool
 	sources   []llm.Citation
@@ -110,7 +111,12 @@ func (w *eventEncoder) partStart(dst []byte, p *llm.Part) ([]byte, *fault.Error)
 	out := outPart{kind: p.Kind, start: w.chars, cited: len(w.sources)}
 	var f *fault.Error
 	switch p.Kind {
+	case llm.PartText:
+		w.writing++
 	case llm.PartCall:
+		if w.writing == 0 {
+			dst = w.annotate(dst)
+		}
 		out.call, out.custom = w.calls, p.Call.Custom
 		w.calls++
 		w.ending.calls = true
@@ -222,6 +228,7 @@ func (w *eventEncoder) partEnd(index int) {
 	if p == nil || p.kind != llm.PartText {
 		return
 	}
+	w.writing--
 	for i := p.cited; i < len(w.sources); i++ {
 		if s := &w.sources[i]; s.Start == 0 && s.End == 0 {
 			s.Start, s.End = p.start, w.chars
@@ -242,11 +249,17 @@ func (w *eventEncoder) finish(dst []byte, stop llm.Stop) []byte {
 			}
 		}
 	}
-	if len(w.sources) > 0 {
-		dst = w.end(appendAnnotations(w.begin(dst), w.sources), "")
-		w.sources = nil
+	return w.end(w.begin(w.annotate(dst)), finishReason(&stop, &w.ending, w.c))
+}
+
+// annotate writes the sources of the text so far.
+func (w *eventEncoder) annotate(dst []byte) []byte {
+	if len(w.sources) == 0 {
+		return dst
 	}
-	return w.end(w.begin(dst), finishReason(&stop, &w.ending, w.c))
+	dst = w.end(appendAnnotations(w.begin(dst), w.sources), "")
+	w.sources = w.sources[:0]
+	return dst
 }
 
 // done writes the usage, if the caller asked for it, and the end.
