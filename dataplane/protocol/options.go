@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/wirejson"
 )
@@ -26,16 +28,16 @@ const maxOptions = 64
 //
 // and in the body {"gateway": {"options": {"openai_chat.seed": "drop"}}}, which comes
 // before the header. It fails with InvalidRequest for anything else.
-func ReadOptions(route map[string]string, header []string, body []byte, s *Shape) (Options, *fault.Error) {
+func ReadOptions(route []*configv1.ConversionOption, header []string, body []byte, s *Shape) (Options, *fault.Error) {
 	if len(route) == 0 && len(header) == 0 {
 		if _, ok := s.Member(gatewayMember); !ok {
 			return nil, nil
 		}
 	}
 	o := make(Options, len(route)+4)
-	for name, word := range route {
-		if a, ok := ParseAction(word); ok { // validated on write
-			o[name] = a
+	for _, r := range route {
+		if a, ok := ParseAction(r.GetAction()); ok { // validated on write
+			o[r.GetFeature()] = a
 		}
 	}
 	for _, line := range header {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
 	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
@@ -49,7 +51,9 @@ func TestOptionsOfTheBodyComeBeforeTheHeadersAndThoseBeforeTheRoutes(t *testing.
 		t.Fatal(f)
 	}
 	o, f := protocol.ReadOptions(
-		map[string]string{"openai_chat.seed": "substitute", "openai_chat.stop": "drop", "*": "reject"},
+		[]*configv1.ConversionOption{
+			{Feature: "openai_chat.seed", Action: "substitute"}, {Feature: "openai_chat.stop", Action: "drop"}, {Feature: "*", Action: "reject"},
+		},
 		[]string{"openai_chat.seed=drop, openai_chat.stop=substitute", "openai_chat.*=drop"}, body, s)
 	if f != nil {
 		t.Fatal(f)

@@ -319,9 +319,11 @@ type Route struct {
 	PriceBook string `protobuf:"bytes,32,opt,name=price_book,json=priceBook" json:"price_book,omitempty"`
 	// Keep-alives may be sent before the upstream answers.
 	KeepAliveBeforeHeaders bool `protobuf:"varint,33,opt,name=keep_alive_before_headers,json=keepAliveBeforeHeaders" json:"keep_alive_before_headers,omitempty"`
-	// What happens to features that the upstream's protocol cannot express, where the caller does not
-	// say: "<protocol>.<feature>", "<protocol>.*" or "*" to reject, drop or substitute.
-	Conversion    map[string]string `protobuf:"bytes,34,rep,name=conversion" json:"conversion,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What happens to features that the upstream's protocol cannot express, where the caller does not say.
+	Conversion []*ConversionOption `protobuf:"bytes,34,rep,name=conversion" json:"conversion,omitempty"`
+	// Further paths of providers that the route passes on as they are, each with all that lies below it,
+	// such as /v1/fine_tuning.
+	RawPaths      []string `protobuf:"bytes,35,rep,name=raw_paths,json=rawPaths" json:"raw_paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -580,11 +582,73 @@ func (x *Route) GetKeepAliveBeforeHeaders() bool {
 	return false
 }
 
-func (x *Route) GetConversion() map[string]string {
+func (x *Route) GetConversion() []*ConversionOption {
 	if x != nil {
 		return x.Conversion
 	}
 	return nil
+}
+
+func (x *Route) GetRawPaths() []string {
+	if x != nil {
+		return x.RawPaths
+	}
+	return nil
+}
+
+// ConversionOption says what happens to a feature that the upstream's protocol cannot express.
+type ConversionOption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "<protocol>.<feature>", "<protocol>.*" or "*".
+	Feature string `protobuf:"bytes,1,opt,name=feature" json:"feature,omitempty"`
+	// reject, drop (leave out, and say so) or substitute (take the nearest equal, and say so).
+	Action        string `protobuf:"bytes,2,opt,name=action" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversionOption) Reset() {
+	*x = ConversionOption{}
+	mi := &file_aidy_config_v1_route_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversionOption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversionOption) ProtoMessage() {}
+
+func (x *ConversionOption) ProtoReflect() protoreflect.Message {
+	mi := &file_aidy_config_v1_route_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversionOption.ProtoReflect.Descriptor instead.
+func (*ConversionOption) Descriptor() ([]byte, []int) {
+	return file_aidy_config_v1_route_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ConversionOption) GetFeature() string {
+	if x != nil {
+		return x.Feature
+	}
+	return ""
+}
+
+func (x *ConversionOption) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
 }
 
 // RoutePluginConfig configures one plugin on one route.
@@ -618,7 +682,7 @@ type RoutePluginConfig struct {
 
 func (x *RoutePluginConfig) Reset() {
 	*x = RoutePluginConfig{}
-	mi := &file_aidy_config_v1_route_proto_msgTypes[3]
+	mi := &file_aidy_config_v1_route_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +694,7 @@ func (x *RoutePluginConfig) String() string {
 func (*RoutePluginConfig) ProtoMessage() {}
 
 func (x *RoutePluginConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_config_v1_route_proto_msgTypes[3]
+	mi := &file_aidy_config_v1_route_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +707,7 @@ func (x *RoutePluginConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutePluginConfig.ProtoReflect.Descriptor instead.
 func (*RoutePluginConfig) Descriptor() ([]byte, []int) {
-	return file_aidy_config_v1_route_proto_rawDescGZIP(), []int{3}
+	return file_aidy_config_v1_route_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RoutePluginConfig) GetId() string {
@@ -756,7 +820,7 @@ type ProviderPluginConfig struct {
 
 func (x *ProviderPluginConfig) Reset() {
 	*x = ProviderPluginConfig{}
-	mi := &file_aidy_config_v1_route_proto_msgTypes[4]
+	mi := &file_aidy_config_v1_route_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +832,7 @@ func (x *ProviderPluginConfig) String() string {
 func (*ProviderPluginConfig) ProtoMessage() {}
 
 func (x *ProviderPluginConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_config_v1_route_proto_msgTypes[4]
+	mi := &file_aidy_config_v1_route_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +845,7 @@ func (x *ProviderPluginConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderPluginConfig.ProtoReflect.Descriptor instead.
 func (*ProviderPluginConfig) Descriptor() ([]byte, []int) {
-	return file_aidy_config_v1_route_proto_rawDescGZIP(), []int{4}
+	return file_aidy_config_v1_route_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ProviderPluginConfig) GetId() string {
@@ -879,7 +943,7 @@ const file_aidy_config_v1_route_proto_rawDesc = "" +
 	"\x05label\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18?R\x05label\"V\n" +
 	"\fQualityFloor\x12\x1b\n" +
 	"\x04task\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\x04task\x12)\n" +
-	"\x03min\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\"\xe7\x10\n" +
+	"\x03min\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\"\xee\x0f\n" +
 	"\x05Route\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\x02id\x12$\n" +
 	"\ttenant_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\btenantId\x12,\n" +
@@ -924,17 +988,18 @@ const file_aidy_config_v1_route_proto_rawDesc = "" +
 	"data_label\x18\x1f \x01(\tB\a\xbaH\x04r\x02\x18?R\tdataLabel\x12&\n" +
 	"\n" +
 	"price_book\x18  \x01(\tB\a\xbaH\x04r\x02\x18?R\tpriceBook\x129\n" +
-	"\x19keep_alive_before_headers\x18! \x01(\bR\x16keepAliveBeforeHeaders\x12\xdc\x01\n" +
+	"\x19keep_alive_before_headers\x18! \x01(\bR\x16keepAliveBeforeHeaders\x12J\n" +
 	"\n" +
-	"conversion\x18\" \x03(\v2%.aidy.config.v1.Route.ConversionEntryB\x94\x01\xbaH\x90\x01\x9a\x01\x8c\x01\x10@\"jrh2f^(\\*|(openai_chat|openai_responses|anthropic_messages|gemini_generate_content)\\.(\\*|[a-z0-9_]{1,63}))$*\x1cr\x1aR\x06rejectR\x04dropR\n" +
-	"substituteR\n" +
-	"conversion\x1a9\n" +
+	"conversion\x18\" \x03(\v2 .aidy.config.v1.ConversionOptionB\b\xbaH\x05\x92\x01\x02\x10@R\n" +
+	"conversion\x12W\n" +
+	"\traw_paths\x18# \x03(\tB:\xbaH7\x92\x014\x10 \x18\x01\".r,\x10\x02\x18\x80\x022%^(/[A-Za-z0-9_~-][A-Za-z0-9._~:-]*)+$R\brawPaths\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
-	"\x0fConversionEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xae\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd5\x01\n" +
+	"\x10ConversionOption\x12\x87\x01\n" +
+	"\afeature\x18\x01 \x01(\tBm\xbaHjrh2f^(\\*|(openai_chat|openai_responses|anthropic_messages|gemini_generate_content)\\.(\\*|[a-z0-9_]{1,63}))$R\afeature\x127\n" +
+	"\x06action\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1aR\x06rejectR\x04dropR\n" +
+	"substituteR\x06action\"\xae\x05\n" +
 	"\x11RoutePluginConfig\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\x02id\x12&\n" +
 	"\ttenant_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18?R\btenantId\x12\x98\x01\n" +
@@ -1012,10 +1077,10 @@ var file_aidy_config_v1_route_proto_goTypes = []any{
 	(*LegacyToken)(nil),           // 2: aidy.config.v1.LegacyToken
 	(*QualityFloor)(nil),          // 3: aidy.config.v1.QualityFloor
 	(*Route)(nil),                 // 4: aidy.config.v1.Route
-	(*RoutePluginConfig)(nil),     // 5: aidy.config.v1.RoutePluginConfig
-	(*ProviderPluginConfig)(nil),  // 6: aidy.config.v1.ProviderPluginConfig
-	nil,                           // 7: aidy.config.v1.Route.LabelsEntry
-	nil,                           // 8: aidy.config.v1.Route.ConversionEntry
+	(*ConversionOption)(nil),      // 5: aidy.config.v1.ConversionOption
+	(*RoutePluginConfig)(nil),     // 6: aidy.config.v1.RoutePluginConfig
+	(*ProviderPluginConfig)(nil),  // 7: aidy.config.v1.ProviderPluginConfig
+	nil,                           // 8: aidy.config.v1.Route.LabelsEntry
 	nil,                           // 9: aidy.config.v1.RoutePluginConfig.LabelsEntry
 	nil,                           // 10: aidy.config.v1.ProviderPluginConfig.LabelsEntry
 	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
@@ -1025,7 +1090,7 @@ var file_aidy_config_v1_route_proto_goTypes = []any{
 	(*structpb.Struct)(nil),       // 15: google.protobuf.Struct
 }
 var file_aidy_config_v1_route_proto_depIdxs = []int32{
-	7,  // 0: aidy.config.v1.Route.labels:type_name -> aidy.config.v1.Route.LabelsEntry
+	8,  // 0: aidy.config.v1.Route.labels:type_name -> aidy.config.v1.Route.LabelsEntry
 	11, // 1: aidy.config.v1.Route.create_time:type_name -> google.protobuf.Timestamp
 	11, // 2: aidy.config.v1.Route.update_time:type_name -> google.protobuf.Timestamp
 	2,  // 3: aidy.config.v1.Route.legacy_bearer_auth_tokens:type_name -> aidy.config.v1.LegacyToken
@@ -1034,7 +1099,7 @@ var file_aidy_config_v1_route_proto_depIdxs = []int32{
 	13, // 6: aidy.config.v1.Route.task_risk:type_name -> aidy.config.v1.TaskRisk
 	3,  // 7: aidy.config.v1.Route.min_quality:type_name -> aidy.config.v1.QualityFloor
 	14, // 8: aidy.config.v1.Route.scheduling:type_name -> aidy.config.v1.SchedulingPolicy
-	8,  // 9: aidy.config.v1.Route.conversion:type_name -> aidy.config.v1.Route.ConversionEntry
+	5,  // 9: aidy.config.v1.Route.conversion:type_name -> aidy.config.v1.ConversionOption
 	9,  // 10: aidy.config.v1.RoutePluginConfig.labels:type_name -> aidy.config.v1.RoutePluginConfig.LabelsEntry
 	11, // 11: aidy.config.v1.RoutePluginConfig.create_time:type_name -> google.protobuf.Timestamp
 	11, // 12: aidy.config.v1.RoutePluginConfig.update_time:type_name -> google.protobuf.Timestamp
