@@ -28,9 +28,13 @@ const (
 type Codec struct {
 	inspector protocol.Inspector
 	answers   sync.Pool // of *stream, kept for the buffers of their readers
+	requests  requests
 }
 
-var _ protocol.Codec = (*Codec)(nil)
+var (
+	_ protocol.Codec     = (*Codec)(nil)
+	_ protocol.Converter = (*Codec)(nil)
+)
 
 // New returns the codec.
 func New() *Codec { return &Codec{} }
