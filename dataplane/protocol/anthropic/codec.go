@@ -27,6 +27,7 @@ const (
 type Codec struct {
 	inspector protocol.Inspector
 	answers   sync.Pool // of *stream, kept for the buffers of their readers
+	requests  readers
 }
 
 var _ protocol.Codec = (*Codec)(nil)
