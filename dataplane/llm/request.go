@@ -31,6 +31,7 @@ type Request struct {
 	CacheKey string // groups calls that share a prompt prefix
 
 	IncludeUsage bool // a Chat caller asked for the usage chunk of a stream
+	WantState    bool // a Responses caller asked for encrypted reasoning, to send it back
 
 	Extras  []Extra
 	Unknown []string // paths of fields that the protocol's codec does not know; at most MaxUnknown
@@ -90,6 +91,7 @@ type Message struct {
 	Role      Role
 	Developer bool   // a system message that the caller called "developer"
 	Name      string // who speaks, where the caller told several users apart
+	Phase     string // of an assistant's message, such as commentary; FeaturePhase among the extras tells of it
 	Parts     []Part
 }
 

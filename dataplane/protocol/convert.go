@@ -189,6 +189,7 @@ type Conversion struct {
 	Framing    Framing          // of the caller's answer
 	RequestID  string
 	Started    time.Time
+	Body       []byte // the caller's request, for answers that repeat members of it; may be nil
 	Version    string // the caller's anthropic-version, or the version segment of its path
 	WantsUsage bool   // a Chat caller asked for the usage chunk
 	// LegacyCalls says that a Chat caller offered functions and not tools, which
@@ -257,6 +258,11 @@ func (c *Conversion) refuse(f llm.Feature, field, why string) *fault.Error {
 		why = "to leave it out, declare it"
 	} else {
 		why += "; to leave it out, declare it"
+	}
+	if f == llm.FeatureStoredState {
+		// What clients with this fault can do better than to leave it out.
+		why = "send the whole conversation with every request instead, with store set to false where the client has such a setting. " +
+			strings.ToUpper(why[:1]) + why[1:]
 	}
 	return &fault.Error{
 		Class: fault.RequestNotSupported,

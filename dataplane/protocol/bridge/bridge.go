@@ -81,6 +81,7 @@ func (c *Call) Convert(to To) (*protocol.Converted, *fault.Error) {
 		Framing:        c.Target.Framing,
 		RequestID:      c.RequestID,
 		Started:        c.Started,
+		Body:           c.Body,
 		Version:        c.Version,
 		WantsUsage:     r.IncludeUsage,
 		Options:        c.Options,
