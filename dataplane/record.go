@@ -10,6 +10,7 @@ import (
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/meter"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
@@ -20,9 +21,14 @@ type recorder struct {
 	meter *meter.Meter
 }
 
+// estimator is a codec that knows what a call uses before it is answered.
+type estimator interface{ Estimate() llm.Usage }
+
 // Begin implements attempt.Recorder.
 func (r recorder) Begin(q *attempt.Request, c *plan.Candidate, n int) (attempt.Record, error) {
-	input := q.PromptTokens()
+	if q.Target.Op.Free() {
+		return unmetered{}, nil
+	}
 	// One allocation for all that is kept until the settlement.
 	b := new(struct {
 		record   record
@@ -31,7 +37,7 @@ func (r recorder) Begin(q *attempt.Request, c *plan.Candidate, n int) (attempt.R
 		charged  ledgerv1.Units
 		accepted timestamppb.Timestamp
 	})
-	b.units.Input, b.units.Request = input, 1
+	estimate := estimateOf(q)
 	b.accepted.Seconds, b.accepted.Nanos = q.Start.Unix(), int32(q.Start.Nanosecond())
 	e := &b.event
 	e.RequestId = q.ID
@@ -51,6 +57,9 @@ func (r recorder) Begin(q *attempt.Request, c *plan.Candidate, n int) (attempt.R
 	e.PolicyGeneration = q.View.Policy.Generation
 	e.IdentityGeneration = q.View.Identity.Generation
 	e.Units = &b.units
+	if e.Units.Input, e.Units.Request = estimate.Input, 1; estimate != (llm.Usage{Input: estimate.Input}) {
+		e.Units = unitsOf(estimate)
+	}
 	e.ChargedUnits = &b.charged // what the customer pays if the outcome stays unknown: nothing
 	e.PriceBook = q.Route.GetPriceBook()
 	e.AcceptedAt = &b.accepted
@@ -77,7 +86,7 @@ func (r recorder) Begin(q *attempt.Request, c *plan.Candidate, n int) (attempt.R
 	if err != nil {
 		return nil, &fault.Error{Class: fault.MeteringUnavailable, Err: err}
 	}
-	b.record = record{attempt: a, input: input}
+	b.record = record{attempt: a, estimate: estimate}
 	return &b.record, nil
 }
 
@@ -108,10 +117,34 @@ func labels(q *attempt.Request) map[string]string {
 
 // record is one attempt under way.
 type record struct {
-	attempt *meter.Attempt
-	input   int64 // tokens of the prompt, estimated
-	settled bool  // and written; what is said afterwards is not looked at
+	attempt  *meter.Attempt
+	estimate llm.Usage // as far as the request alone says
+	settled  bool      // and written; what is said afterwards is not looked at
 }
+
+// estimateOf is what is known of a call's usage before it is sent.
+func estimateOf(q *attempt.Request) llm.Usage {
+	if e, ok := q.Codec.(estimator); ok {
+		return e.Estimate()
+	}
+	return llm.Usage{Input: q.PromptTokens()}
+}
+
+// unitsOf is a usage in the ledger's components. Every call is at least one.
+func unitsOf(u llm.Usage) *ledgerv1.Units {
+	units := meter.UnitsOf(u)
+	units.Request = max(units.GetRequest(), 1)
+	return units
+}
+
+// unmetered is an attempt that costs nothing, whatever becomes of it.
+type unmetered struct{}
+
+// Progress implements attempt.Record.
+func (unmetered) Progress(relay.Outcome) {}
+
+// Settle implements attempt.Record.
+func (unmetered) Settle(attempt.End) {}
 
 // Progress implements attempt.Record. What it cannot write costs precision after a
 // crash and nothing else, so it has no error.
@@ -147,18 +180,21 @@ func (r *record) Settle(e attempt.End) {
 		s.Count = r.count(e.Answer)
 		s.ModelServed = e.Answer.ServedModel
 	} else {
-		s.Count = meter.Count{Counted: &ledgerv1.Units{Input: r.input, Request: 1}}
+		s.Count = meter.Count{Counted: unitsOf(r.estimate)}
 	}
 	r.settled = r.attempt.Settle(s) == nil
 }
 
 // count is what is known of an answer's usage.
 func (r *record) count(o *relay.Outcome) meter.Count {
-	c := meter.Count{Counted: &ledgerv1.Units{Input: r.input, Output: (o.OutputBytes + 3) / 4, Request: 1}}
+	if !o.Reported && o.Usage != (llm.Usage{}) {
+		return meter.Count{Counted: unitsOf(o.Usage)} // the codec counted by itself
+	}
+	counted := r.estimate
+	counted.Output += (o.OutputBytes + 3) / 4
+	c := meter.Count{Counted: unitsOf(counted)}
 	if o.Reported {
-		c.Reported = meter.UnitsOf(o.Usage)
-		c.Reported.Request = 1
-		c.Final = o.Ending == relay.Completed
+		c.Reported, c.Final = unitsOf(o.Usage), o.Ending == relay.Completed
 	}
 	return c
 }

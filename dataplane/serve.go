@@ -13,8 +13,8 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
-	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/endpoint"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
@@ -53,14 +53,15 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	if f = call.Identify(match.Rest); f != nil {
 		return nil, failed(f)
 	}
-	if !match.Admits(protocolNumber(call.Target.Protocol)) {
+	call.Codec = endpoint.For(call.Codec, call.Target)
+	if !admits(match, call.Target) {
 		return nil, failed(notAdmitted(call.Target.Protocol))
 	}
 	who, f := n.auth.Authenticate(call.View, match, operationOf(call.Target.Op), call.Request.Header, call.Request.URL.RawQuery, call.Start)
 	if f != nil {
 		return nil, failed(f)
 	}
-	if call.Target.Op != protocol.OpGenerate {
+	if call.Target.Op.Lists() {
 		return who, n.models(call, match, who)
 	}
 	if f = call.ReadBody(match.GetMaxBodyBytes()); f != nil {
@@ -80,6 +81,10 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	}
 	policy := attempt.PolicyOf(call.View.Global.Message.GetScheduling(), who.Tenant.Message.GetTenant(), match.Route.Route, call.Target.Stream, timeout, call.Start)
 	policy.Guarded = policy.Guarded || guarded(call)
+	list, f := candidates(call, who, decision)
+	if f != nil {
+		return who, failed(f)
+	}
 	edits := protocol.CutGateway(call.Body.Bytes, call.Shape)
 	number := protocolNumber(call.Target.Protocol)
 	res := n.executor.Run(ctx, &attempt.Request{
@@ -99,7 +104,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Requested:  decision.Requested,
 		Routed:     decision.Model,
 		Class:      classOf(who, call.Request.Header),
-		Candidates: plan.Expand(call.View, who, decision, number, convertible[call.Target.Protocol]...),
+		Candidates: list,
 		Convert:    n.converter(call, who, decision.Requested, options, edits),
 		KeepAlive:  relay.KeepAlive{Frame: protocol.KeepAlive(call.Target.Protocol)},
 		Groups:     who.Groups(match.Route),
@@ -116,13 +121,6 @@ func failed(f *fault.Error) *attempt.Result { return &attempt.Result{Fault: f} }
 
 func notAdmitted(p protocol.Name) *fault.Error {
 	return fault.Newf(fault.RequestNotSupported, "this route does not take %s calls", p)
-}
-
-func operationOf(op protocol.Operation) auth.Operation {
-	if op == protocol.OpGenerate {
-		return auth.Generate
-	}
-	return auth.ListModels
 }
 
 // clientTimeout is the bound that the client itself sets on its request.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 
@@ -34,15 +33,6 @@ var methodNames = [...]string{"disabled", "passthrough", "legacy_token", "api_ke
 
 // String is the name used in logs and records.
 func (m Method) String() string { return methodNames[m] }
-
-// Operation is a kind of use that a key's scopes allow or not.
-type Operation uint8
-
-// The operations that exist.
-const (
-	Generate Operation = iota
-	ListModels
-)
 
 // Principal is who calls. With every method but APIKey it is the tenant alone.
 type Principal struct {
@@ -119,7 +109,7 @@ func (a *Authenticator) Authenticate(v *snapshot.View, m route.Match, op Operati
 		}
 	}
 	if !allows(key.Scopes, op) {
-		return nil, fault.New(fault.NotPermitted, "the scopes of this API key do not allow this operation")
+		return nil, fault.Newf(fault.NotPermitted, "the scopes of this API key do not allow this operation; it takes the scope %s", op.scopes())
 	}
 	return p, nil
 }
@@ -215,13 +205,6 @@ func (a *Authenticator) admit(v *snapshot.View, tenantID string, p *Principal) *
 }
 
 func blocked(s *snapshot.Subject) bool { return s == nil || s.GetSuspended() }
-
-func allows(scopes map[configv1.Scope]bool, op Operation) bool {
-	if scopes[configv1.Scope_SCOPE_INFERENCE] || scopes[configv1.Scope_SCOPE_CHAT] {
-		return true // whoever may generate may see with what
-	}
-	return op == ListModels && scopes[configv1.Scope_SCOPE_MODELS]
-}
 
 func unauthenticated(text string) *fault.Error { return fault.New(fault.Unauthenticated, text) }
 

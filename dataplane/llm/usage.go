@@ -27,6 +27,11 @@ type Usage struct {
 	OutputImage int64 // generated image tokens
 
 	WebSearches int64 // searches the provider ran, a count of calls
+
+	Images       int64 // pictures made, where they are sold by the piece
+	AudioSeconds int64 // audio heard or made, where it is sold by its length
+	VideoSeconds int64 // video made
+	Calls        int64 // units in which a provider sells calls; 0 is one call
 }
 
 // PromptTokens is the size of the whole prompt, cached parts included.

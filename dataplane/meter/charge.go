@@ -122,7 +122,11 @@ func UnitsOf(u llm.Usage) *ledgerv1.Units {
 		AudioOut:      u.OutputAudio,
 		ImageIn:       u.InputImage,
 		ImageOut:      u.OutputImage,
+		ImageUnit:     u.Images,
+		AudioSecond:   u.AudioSeconds,
+		VideoSecond:   u.VideoSeconds,
 		WebSearch:     u.WebSearches,
+		Request:       u.Calls,
 	}
 }
 

@@ -3,6 +3,7 @@ package protocol
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -49,9 +50,12 @@ func Identify(method, path, rawQuery string, h http.Header) (Target, *fault.Erro
 	case strings.HasPrefix(rest, "/tunedModels/") && t.Version != "":
 		return t.model(strings.TrimPrefix(rest, "/tunedModels/"), "tunedModels/", method, Gemini)
 	}
+	if other, f, ok := t.other(method, rest, google, h); ok {
+		return other, f
+	}
 	t.Protocol = guess(rest, google, h)
 	return t, fault.Newf(fault.UnknownPath,
-		"There is nothing at the path %q. Offered are chat/completions, responses, messages, models and models/{model}:generateContent, each also below /v1 (Gemini: /v1beta).",
+		"There is nothing at the path %q. Offered are chat/completions, responses, messages, embeddings, images, audio, videos, moderations, rerank, models and models/{model}:generateContent, each also below /v1 (Gemini: /v1beta).",
 		clip(path, 200))
 }
 
@@ -65,17 +69,17 @@ func (t Target) with(p Name, op Operation) Target {
 	return t
 }
 
-// allow demands one method; HEAD goes where GET does.
-func (t Target) allow(method, want string) (Target, *fault.Error) {
-	if method == want || want == http.MethodGet && method == http.MethodHead {
+// allow demands one of some methods; HEAD goes where GET does.
+func (t Target) allow(method string, want ...string) (Target, *fault.Error) {
+	if slices.Contains(want, method) || method == http.MethodHead && slices.Contains(want, http.MethodGet) {
 		return t, nil
 	}
-	f := fault.Newf(fault.MethodNotAllowed, "This path takes %s, not %s.", want, clip(method, 20))
-	f.Allow = want
+	f := fault.Newf(fault.MethodNotAllowed, "This path takes %s, not %s.", strings.Join(want, " and "), clip(method, 20))
+	f.Allow = strings.Join(want, ", ")
 	return t, f
 }
 
-// model reads what follows models/: a name, and for generation an action.
+// model reads what follows models/: a name, and an action upon it.
 func (t Target) model(escaped, collection, method string, lists Name) (Target, *fault.Error) {
 	name, action, _ := cutLast(escaped, ':')
 	switch action {
@@ -87,11 +91,19 @@ func (t Target) model(escaped, collection, method string, lists Name) (Target, *
 		if alt, _ := queryValue(t.RawQuery, "alt"); alt == "sse" {
 			t.Framing = FramingSSE
 		}
-	case "countTokens", "embedContent", "batchEmbedContents", "batchGenerateContent", "predict", "predictLongRunning":
+	case "batchGenerateContent", "asyncBatchEmbedContent":
 		t = t.with(Gemini, OpUnknown)
-		return t, fault.Newf(fault.UnknownPath, "The method %s is not offered. Offered are generateContent and streamGenerateContent.", action)
+		return t, fault.Newf(fault.UnknownPath, "The method %s is not offered. Offered are generateContent, streamGenerateContent, %s.",
+			action, strings.Join(methodNames(), ", "))
 	default:
+		if op := actionOf(action); op != OpUnknown {
+			t = t.with(Gemini, op)
+			break
+		}
 		name = escaped // a colon may be part of the name
+		if strings.Contains(name, operationsMark) && lists == Gemini {
+			return t.operation(collection+"models/"+name, method)
+		}
 		t = t.with(lists, OpGetModel)
 	}
 	model, err := url.PathUnescape(name)
@@ -102,10 +114,10 @@ func (t Target) model(escaped, collection, method string, lists Name) (Target, *
 		}
 	}
 	t.Model = collection + model
-	if t.Op == OpGenerate {
-		return t.allow(method, http.MethodPost)
+	if t.Op == OpGetModel {
+		return t.allow(method, http.MethodGet)
 	}
-	return t.allow(method, http.MethodGet)
+	return t.allow(method, http.MethodPost)
 }
 
 func badModelName(name string) bool {

@@ -29,27 +29,6 @@ const (
 	Gemini          Name = "gemini_generate_content"
 )
 
-// Operation is what a request wants.
-type Operation uint8
-
-// The operations. The zero value is none of them.
-const (
-	OpUnknown    Operation = iota
-	OpGenerate             // have a model answer
-	OpListModels           // list the models
-	OpGetModel             // describe one model
-)
-
-var operationNames = [...]string{"unknown", "generate", "list_models", "get_model"}
-
-// String is the name used in logs and records.
-func (o Operation) String() string {
-	if int(o) < len(operationNames) {
-		return operationNames[o]
-	}
-	return operationNames[OpUnknown]
-}
-
 // Framing is how an answer is cut into parts.
 type Framing uint8
 
@@ -70,6 +49,9 @@ type Target struct {
 	Framing  Framing // how the path asks for it
 	Version  string  // version segment of a Gemini path, such as "v1beta"
 	RawQuery string  // the query as the client sent it
+	Method   string  // of the upstream's call; empty is POST
+	Object   string  // id of the object that the path names, in the client's words
+	Boundary string  // that parts a multipart body; empty for JSON
 }
 
 // Outgoing says how the upstream's body differs from the caller's, apart from the model.
