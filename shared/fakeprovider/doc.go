@@ -23,6 +23,15 @@
 // [MediaBytes] for each part that is not text; for the output, the bytes of
 // the answer's text and tool arguments.
 //
+// # State
+//
+// Answers carry state the way the vendors' do: signatures on Anthropic's thinking,
+// encrypted reasoning in Responses, thoughtSignature for models whose name contains
+// "gemini-3"; older Gemini models give neither that nor ids of calls. The state is
+// derived from the request and known again without being kept; only the ids of
+// stored responses and items are remembered. With [Config.Strict] what comes back must
+// be the provider's own.
+//
 // # Scripts
 //
 // [Provider.Script] sets the steps for the requests that fit a [Match]; each

@@ -11,8 +11,9 @@ OutputConfig: effort format:JSONFormat task_budget:*
 JSONFormat: ?type json_schema=JSONSchema
 JSONSchema: schema:* type
 CacheControl: ttl type
-Message: ?role user=Turn assistant=Turn system=Turn
+Message: ?role user=Turn assistant=Turn system=SystemTurn
 Turn: content:Block role
+SystemTurn: clear_at:* content:Block output_config:* role
 SystemPart: ?type text=Text
 Block: ?type text=Text image=Image document=Document search_result=SearchResult thinking=ThinkingBlock redacted_thinking=Redacted tool_use=ToolUse tool_result=ToolResult server_tool_use=* web_search_tool_result=* web_fetch_tool_result=* advisor_tool_result=* code_execution_tool_result=* bash_code_execution_tool_result=* text_editor_code_execution_tool_result=* tool_search_tool_result=* mcp_tool_use=* mcp_tool_result=* container_upload=* compaction=* tool_addition=* tool_removal=* mcp_tool_listing=* fallback=*
 Text: cache_control:CacheControl citations:* text type

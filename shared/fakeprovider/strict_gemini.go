@@ -1,6 +1,7 @@
 package fakeprovider
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,6 +81,17 @@ func geminiSchema(v any, at where, known shapes) *Failure {
 	if v == nil {
 		return nil
 	}
+	if f := known.check(v, "Schema", at, geminiWords{}); f != nil {
+		return f
+	}
+	return geminiSubset(v, at)
+}
+
+// geminiSubset checks what the names of the fields do not say.
+func geminiSubset(v any, at where) *Failure {
+	if v == nil {
+		return nil
+	}
 	s, ok := v.(map[string]any)
 	if !ok {
 		return geminiWords{}.wrongType(at, "an object")
@@ -90,9 +102,6 @@ func geminiSchema(v any, at where, known shapes) *Failure {
 	t := tree(s)
 	if word := t.text("type"); t.has("type") && !slices.Contains(geminiTypes, strings.ToUpper(word)) {
 		return geminiWords{}.wrongValue(at.name("type"), word, geminiTypes)
-	}
-	if f := known.check(s, "Schema", at, geminiWords{}); f != nil {
-		return f
 	}
 	for _, e := range t.list("enum") {
 		if _, text := e.(string); !text {
@@ -107,17 +116,18 @@ func geminiSchema(v any, at where, known shapes) *Failure {
 	if strings.EqualFold(t.text("type"), "array") && !t.has("items") {
 		return refuse("* %s: missing field.", at.name("items").brackets())
 	}
-	for name, inner := range t.object("properties") {
-		if f := geminiSchema(inner, at.name("properties").name(name), known); f != nil {
+	properties := t.object("properties")
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		if f := geminiSubset(properties[name], at.name("properties").name(name)); f != nil {
 			return f
 		}
 	}
 	for i, inner := range t.list("anyOf") {
-		if f := geminiSchema(inner, at.name("anyOf").element(i), known); f != nil {
+		if f := geminiSubset(inner, at.name("anyOf").element(i)); f != nil {
 			return f
 		}
 	}
-	return geminiSchema(t["items"], at.name("items"), known)
+	return geminiSubset(t["items"], at.name("items"))
 }
 
 // geminiName is what functions may be called.

@@ -106,9 +106,13 @@ func geminiPart(p tree, at where) *Failure {
 			return geminiWords{}.wrongType(at.name("text"), "a string")
 		}
 	}
-	for field, inner := range map[string]string{"functionCall": "args", "functionResponse": "response"} {
+	for _, field := range []string{"functionCall", "functionResponse"} {
 		if !p.has(field) {
 			continue
+		}
+		inner := "args"
+		if field == "functionResponse" {
+			inner = "response"
 		}
 		call := p.object(field)
 		if !geminiName.MatchString(call.text("name")) {
