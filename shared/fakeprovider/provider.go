@@ -63,6 +63,7 @@ type Provider struct {
 	scripts scripts
 	rec     *recorder
 	stored  storage
+	objects objects
 	strict  *strict // nil unless Config.Strict
 }
 
@@ -107,6 +108,7 @@ type call struct {
 	requestID string
 	ids       idSource
 	ask       ask
+	form      *endpointAsk // of the operations that are not on texts
 	record    *Request
 	step      Step
 	outcome   Outcome
@@ -168,7 +170,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Generate:
 		c.generate()
 	default:
-		c.writeFailure(Failure{Kind: NotFound})
+		c.serveEndpoint()
 	}
 }
 
@@ -191,6 +193,9 @@ func (c *call) read() *Failure {
 
 // parse reads what the operation needs from the body and checks it.
 func (c *call) parse() *Failure {
+	if f, ok := form(c.operation); ok {
+		return c.parseEndpoint(f)
+	}
 	want := http.MethodPost
 	switch c.operation {
 	case Unknown:

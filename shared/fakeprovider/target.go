@@ -39,6 +39,9 @@ func locate(r *http.Request) target {
 		return target{protocol: Anthropic, operation: CountTokens}
 	}
 
+	if t, ok := locateEndpoint(r, path); ok {
+		return t
+	}
 	rest, ok := strings.CutPrefix(path, "/models")
 	if !ok || rest != "" && rest[0] != '/' {
 		return target{protocol: dialect(r, version), operation: Unknown}
