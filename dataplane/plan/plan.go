@@ -34,6 +34,7 @@ type Account struct {
 	// Keys of runtime state, one for each scope.
 	CredentialKey string // the credential, or the upstream that needs none
 	QuotaKey      string
+	StateScope    string    // whoever shares it can read what the provider stores for the account
 	RotationKey   string    // accounts that take turns share it
 	SlotKeys      [3]string // credential, upstream and provider, whose running attempts are counted
 }
@@ -138,7 +139,7 @@ func accountsOf(tenantID string, u *configv1.Upstream, m *configv1.UpstreamModel
 	}
 	if len(credentials) == 0 {
 		base.ID = m.GetId()
-		base.CredentialKey, base.QuotaKey = u.GetId(), u.GetId()
+		base.CredentialKey, base.QuotaKey, base.StateScope = u.GetId(), u.GetId(), u.GetId()
 		base.SlotKeys = slotKeys(&base)
 		return []*Account{&base}
 	}
@@ -156,7 +157,10 @@ func accountsOf(tenantID string, u *configv1.Upstream, m *configv1.UpstreamModel
 		if c.Weight != nil {
 			a.Weight = orOne(c.GetWeight())
 		}
-		a.CredentialKey, a.QuotaKey = c.GetId(), c.GetId()
+		a.CredentialKey, a.QuotaKey, a.StateScope = c.GetId(), c.GetId(), c.GetId()
+		if s := c.GetStateScope(); s != "" {
+			a.StateScope = s
+		}
 		if q := c.GetQuotaGroup(); q != "" {
 			a.QuotaKey = "group:" + tenantID + ":" + q
 		}

@@ -58,6 +58,7 @@ type Shape struct {
 	Conversation     string // id of the conversation it belongs to
 	CachedContent    string // name of the cached content it uses
 	StoredItems      int    // references to items the provider stores
+	Refs             []Ref  // ids among all these that the gateway wrapped
 	Store            bool   // the provider is to keep the answer
 	StoreStated      bool   // the caller said so itself
 	Background       bool   // the provider is to work without the client
@@ -326,7 +327,11 @@ func (s *Shape) AddMediaString(r *wirejson.Reader, always bool) {
 // Hint reads a string to be kept as a hint; a longer or other value is none.
 func Hint(r *wirejson.Reader) string {
 	v, _ := r.String(MaxHint)
-	if strings.ContainsFunc(v, isControl) {
+	return hint(v)
+}
+
+func hint(v string) string {
+	if len(v) > MaxHint || strings.ContainsFunc(v, isControl) {
 		return ""
 	}
 	return v

@@ -24,6 +24,7 @@ const (
 	ProtocolIncompatible Reason = "protocol_incompatible"
 	CapabilityMissing    Reason = "capability_missing"
 	ContextTooLong       Reason = "context_too_long"
+	StateOwnerMismatch   Reason = "state_owner_mismatch"
 	AlreadyFailed        Reason = "already_failed"
 	SlotFull             Reason = "slot_full"
 
@@ -60,6 +61,8 @@ func static(q *Query, c *plan.Candidate, now time.Time) Reason {
 		return CapabilityMissing
 	case c.Model.GetMaxContextTokens() > 0 && q.PromptTokens+1 > c.Model.GetMaxContextTokens():
 		return ContextTooLong
+	case ownedElsewhere(q, c):
+		return StateOwnerMismatch
 	}
 	return ""
 }
@@ -89,15 +92,21 @@ func lacksFeature(q *Query, c *plan.Candidate) bool {
 func (s *Selection) Refusal(now time.Time) *fault.Error {
 	class := fault.NotPermitted
 	text := "no upstream that this API key may use serves the model"
+	who := "every upstream account for the model"
+	if s.pinned() {
+		who = "the upstream account that holds what the request refers to"
+	}
 	switch {
+	case s.orphaned():
+		text = "the upstream account that holds what the request refers to does not serve the model, or is no more; leave the reference out and send the content itself"
 	case s.every(ModelUnsupported):
 		class, text = fault.ModelUnknown, "no upstream serves the model"
 	case s.any(func(r Reason) bool {
 		return r == SlotFull || r == cooldownPrefix+"rate_limit" || r == cooldownPrefix+"quota"
 	}):
-		class, text = fault.CapacityExhausted, "every upstream account for the model is at its limit"
+		class, text = fault.CapacityExhausted, who+" is at its limit"
 	case s.any(func(r Reason) bool { return r == AlreadyFailed || r == AuthInvalid || r.cooldown() }):
-		class, text = fault.NoCandidate, "every upstream account for the model is resting after failures"
+		class, text = fault.NoCandidate, who+" is resting after failures"
 	case s.any(func(r Reason) bool {
 		return r == ProtocolIncompatible || r == CapabilityMissing || r == ContextTooLong
 	}):
@@ -127,8 +136,8 @@ func (s *Selection) every(r Reason) bool {
 }
 
 func (s *Selection) any(f func(Reason) bool) bool {
-	for _, r := range s.Reasons {
-		if r != "" && f(r) {
+	for i, r := range s.Reasons {
+		if r != "" && !s.foreign(i) && f(r) {
 			return true
 		}
 	}

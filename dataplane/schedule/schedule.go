@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/stateid"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
 )
 
@@ -23,6 +24,10 @@ type Query struct {
 	Images       bool
 	Tools        bool
 	DecisionID   string
+
+	// Owner is whom the stored objects belong to that the request names; zero if it
+	// names none. Nobody else may get the request.
+	Owner stateid.Owner
 }
 
 // Selection is the outcome of one selection, with the reason of every candidate

@@ -64,7 +64,7 @@ func (c *Codec) Inspect(body []byte, t protocol.Target) (*protocol.Shape, *fault
 		case "generationConfig":
 			readConfig(r, s)
 		case "cachedContent":
-			s.CachedContent = protocol.Hint(r)
+			s.CachedContent = s.HintRef(r, canon)
 		case "store":
 			s.Store, s.StoreStated = r.Bool()
 		}
@@ -81,6 +81,9 @@ func (c *Codec) Inspect(body []byte, t protocol.Target) (*protocol.Shape, *fault
 	}
 	s.Model, s.ModelSpan = t.Model, span
 	s.Stream = t.Stream
+	if f := s.CheckRefs(); f != nil {
+		return nil, f
+	}
 	return s, s.RequireModel()
 }
 
@@ -142,6 +145,8 @@ func readMedia(r *wirejson.Reader, s *protocol.Shape) {
 			mime, _ = r.String(200)
 		case "data":
 			s.AddMediaString(r, true)
+		case "fileUri", "file_uri":
+			s.AddRef(r, "contents", s.Messages-1, "fileData.fileUri", true)
 		}
 	}
 	s.AddMedia(mime)

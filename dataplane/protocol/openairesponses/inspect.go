@@ -43,9 +43,9 @@ func (c *Codec) Inspect(body []byte, _ protocol.Target) (*protocol.Shape, *fault
 		case "background":
 			s.Background, _ = r.Bool()
 		case "previous_response_id":
-			s.PreviousResponse = protocol.Hint(r)
+			s.PreviousResponse = s.HintRef(r, name)
 		case "conversation":
-			s.Conversation = readConversation(r)
+			s.Conversation = readConversation(r, s)
 		case "prompt_cache_key":
 			s.SessionKey = protocol.Hint(r)
 		case "safety_identifier":
@@ -65,17 +65,20 @@ func (c *Codec) Inspect(body []byte, _ protocol.Target) (*protocol.Shape, *fault
 	if !s.StoreStated {
 		s.Store = true
 	}
+	if f := s.CheckRefs(); f != nil {
+		return nil, f
+	}
 	return s, s.RequireModel()
 }
 
-func readConversation(r *wirejson.Reader) (id string) {
+func readConversation(r *wirejson.Reader, s *protocol.Shape) (id string) {
 	if r.Kind() == '"' {
-		return protocol.Hint(r)
+		return s.HintRef(r, "conversation")
 	}
 	if r.Enter('{') {
 		for r.Next() {
 			if string(r.Name()) == "id" {
-				id = protocol.Hint(r)
+				id = s.HintRef(r, "conversation.id")
 			}
 		}
 	}
@@ -92,34 +95,59 @@ func readInput(r *wirejson.Reader, s *protocol.Shape) {
 		return
 	}
 	for r.Next() {
+		if r.Enter('{') {
+			readItem(r, s, s.Messages)
+		}
 		s.Messages++
-		if !r.Enter('{') {
-			continue
-		}
-		for r.Next() {
-			switch string(r.Name()) {
-			case "type":
-				if kind, _ := r.String(64); kind == "item_reference" {
-					s.StoredItems++
-				}
-			case "content", "output":
-				if r.Kind() == '[' {
-					r.Enter('[')
-					for r.Next() {
-						readPart(r, s)
-					}
-				}
-			}
-		}
 	}
 }
 
-func readPart(r *wirejson.Reader, s *protocol.Shape) {
+// readItem reads an item of the input. Its id names what the provider stores if the
+// item has nothing else: a reference, which may leave its type out, or reasoning
+// without its encrypted content.
+func readItem(r *wirejson.Reader, s *protocol.Shape, index int) {
+	kind, id, whole := "", -1, false
+	for r.Next() {
+		switch string(r.Name()) { // without a name for it, which would be a copy
+		case "type":
+			if kind, _ = r.String(64); kind == "item_reference" {
+				s.StoredItems++
+			}
+		case "id":
+			id = s.AddRef(r, "input", index, "id", false)
+		case "approval_request_id":
+			s.AddRef(r, "input", index, "approval_request_id", true)
+		case "container_id":
+			s.AddRef(r, "input", index, "container_id", true)
+		case "role":
+			whole = true
+		case "encrypted_content":
+			whole = whole || r.Kind() == '"'
+		case "content", "output":
+			switch r.Kind() {
+			case '[':
+				r.Enter('[')
+				for r.Next() {
+					readPart(r, s, index)
+				}
+			case '{':
+				readPart(r, s, index)
+			}
+		}
+	}
+	if id >= 0 {
+		s.Refs[id].Pins = !whole && (kind == "" || kind == "item_reference" || kind == "reasoning")
+	}
+}
+
+func readPart(r *wirejson.Reader, s *protocol.Shape, index int) {
 	if !r.Enter('{') {
 		return
 	}
 	for r.Next() {
 		switch string(r.Name()) {
+		case "file_id":
+			s.AddRef(r, "input", index, "file_id", true)
 		case "type":
 			switch kind, _ := r.String(64); kind {
 			case "input_image":
@@ -141,12 +169,19 @@ func readTools(r *wirejson.Reader, s *protocol.Shape) {
 	if !r.Enter('[') {
 		return
 	}
-	for r.Next() {
+	for i := 0; r.Next(); i++ {
 		kind := ""
 		if r.Enter('{') {
 			for r.Next() {
-				if string(r.Name()) == "type" {
+				switch string(r.Name()) {
+				case "type":
 					kind, _ = r.String(100)
+				case "container":
+					readToolRefs(r, s, i, "container")
+				case "vector_store_ids":
+					readToolRefs(r, s, i, "vector_store_ids")
+				case "file_ids":
+					readToolRefs(r, s, i, "file_ids")
 				}
 			}
 		}
@@ -154,6 +189,29 @@ func readTools(r *wirejson.Reader, s *protocol.Shape) {
 			s.ImageOutput = true
 		}
 		s.AddTool(kind)
+	}
+}
+
+// readToolRefs reads what of a tool names stored objects: an id, a list of them, or a
+// container with files.
+func readToolRefs(r *wirejson.Reader, s *protocol.Shape, index int, param string) {
+	switch r.Kind() {
+	case '"':
+		s.AddRef(r, "tools", index, param, true)
+	case '[':
+		r.Enter('[')
+		for r.Next() {
+			s.AddRef(r, "tools", index, param, true)
+		}
+	case '{':
+		r.Enter('{')
+		for r.Next() {
+			if string(r.Name()) == "file_ids" && r.Enter('[') {
+				for r.Next() {
+					s.AddRef(r, "tools", index, param+".file_ids", true)
+				}
+			}
+		}
 	}
 }
 
