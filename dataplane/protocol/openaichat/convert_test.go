@@ -40,7 +40,14 @@ func decode(t testing.TB, body string) *llm.Request {
 	return r
 }
 
-func encode(t testing.TB, r *llm.Request, c *protocol.Conversion) string {
+// tb is what both a test and a property check can do.
+type tb interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func encode(t tb, r *llm.Request, c *protocol.Conversion) string {
 	t.Helper()
 	out, f := openaichat.New().EncodeRequest(r, c)
 	if f != nil {

@@ -39,7 +39,7 @@ func asked(messages ...llm.Message) *llm.Request {
 var png = llm.Media{Kind: llm.Image, MIME: "image/png", Data: "iVBORw0KGgo="}
 
 // accepted sends a request to a provider that refuses what the vendor refuses.
-func accepted(t testing.TB, body string) {
+func accepted(t tb, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body))
