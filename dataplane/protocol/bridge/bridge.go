@@ -70,6 +70,7 @@ func (c *Call) Convert(to To) (*protocol.Converted, *fault.Error) {
 	case to.Compat.GetNoStream():
 		streams = false
 	}
+	_, legacy := r.Extra(llm.FeatureLegacyFunctions)
 	conv := &protocol.Conversion{
 		From:           c.Codec.Name(),
 		To:             to.Codec.Name(),
@@ -84,6 +85,7 @@ func (c *Call) Convert(to To) (*protocol.Converted, *fault.Error) {
 		Body:           c.Body,
 		Version:        c.Version,
 		WantsUsage:     r.IncludeUsage,
+		LegacyCalls:    legacy,
 		Options:        c.Options,
 		RequestSupport: to.Codec.Support,
 		AnswerSupport:  c.Codec.Support,
