@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -133,7 +134,7 @@ func buildView(base string, options ...rigOption) (*snapshot.View, error) {
 	for _, o := range options {
 		o(tenant)
 	}
-	secrets := &syncv1.CredentialShard{TenantId: "ten_1", Secrets: []*syncv1.SealedSecret{
+	secrets := &syncv1.CredentialShard{TenantId: "ten_1", SealedStateKey: bytes.Repeat([]byte("k"), 32), Secrets: []*syncv1.SealedSecret{
 		{CredentialId: "crd_a", Sealed: []byte(keyA)},
 		{CredentialId: "crd_b", Sealed: []byte(keyB)},
 	}}
@@ -144,7 +145,7 @@ func buildView(base string, options ...rigOption) (*snapshot.View, error) {
 		&syncv1.KeyRecord{Sha256: hex.EncodeToString(hash[:]), TenantId: "ten_1", Holder: &syncv1.KeyRecord_ConsumerKey{
 			ConsumerKey: &configv1.ConsumerAPIKey{
 				Id: "key_1", TenantId: "ten_1", ConsumerId: "con_1",
-				Scopes: []configv1.Scope{configv1.Scope_SCOPE_CHAT, configv1.Scope_SCOPE_MODELS},
+				Scopes: []configv1.Scope{configv1.Scope_SCOPE_INFERENCE, configv1.Scope_SCOPE_MODELS},
 			},
 		}},
 	}

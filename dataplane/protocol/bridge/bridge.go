@@ -95,6 +95,9 @@ func (c *Call) Convert(to To) (*protocol.Converted, *fault.Error) {
 		return nil, f
 	}
 	target, header := to.Codec.UpstreamTarget(r, conv)
+	if target.Stream = streams; streams {
+		target.Framing = protocol.FramingSSE // also where the body alone says so
+	}
 	way := &back{call: c, to: to, conv: conv}
 	out := &protocol.Converted{
 		Codec:  to.Codec,
