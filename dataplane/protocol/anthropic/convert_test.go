@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/anthropic"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/sse"
+	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
 )
 
 var started = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -238,4 +240,21 @@ func frames(kind ...string) io.Reader {
 		b.Write(sse.AppendEvent(nil, name, []byte(data)))
 	}
 	return &b
+}
+
+// strictProvider refuses what the vendor refuses.
+var strictProvider = fakeprovider.New(fakeprovider.Config{Strict: true})
+
+// accepted sends a request that the vendor must take.
+func accepted(t testing.TB, body string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/v1/messages", strings.NewReader(body))
+	r.Header.Set("X-Api-Key", "k")
+	r.Header.Set("Anthropic-Version", "2023-06-01")
+	r.Header.Set("Content-Type", "application/json")
+	strictProvider.ServeHTTP(w, r)
+	if w.Code != 200 {
+		t.Errorf("status %d: %s for\n%s", w.Code, w.Body, body)
+	}
 }

@@ -24,6 +24,9 @@ func (d *requestReader) message() {
 		case "content":
 			stated = r.Kind() != 'n'
 			parts = d.content(r, d.body, path+".content", false)
+		case "clear_at", "output_config": // of a system message: what changes from there on
+			at := d.where(path + "." + string(r.Name()))
+			d.extra(llm.FeatureContextEdit, at, r.Value())
 		default:
 			d.unknown(path, string(r.Name()))
 		}

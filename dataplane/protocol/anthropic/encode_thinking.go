@@ -169,7 +169,7 @@ func (w *requestWriter) bounded() *fault.Error {
 			return f
 		}
 	}
-	if t.kind != thinkEnabled || t.budget < w.limit || w.own && w.c.Compat == nil {
+	if t.kind != thinkEnabled || t.budget < w.limit || w.own && !t.soft {
 		return nil
 	}
 	if t.soft && w.limit >= 2*minBudget && w.r.MaxOutputTokens > 0 {
@@ -201,7 +201,7 @@ func (w *requestWriter) tooLarge(most int64) *fault.Error {
 // thinkingMembers writes thinking and output_config.
 func (w *requestWriter) thinkingMembers() *fault.Error {
 	t := &w.think
-	if raw := w.keptField("thinking"); raw != nil && w.c.Compat == nil {
+	if raw := w.keptField("thinking"); raw != nil && !w.c.Compat.GetNoAdaptiveThinking() {
 		w.b = wirejson.AppendRawMember(w.b, "thinking", raw)
 	} else if t.kind != "" {
 		w.b = wirejson.AppendStringMember(append(wirejson.AppendMember(w.b, "thinking"), '{'), "type", t.kind)

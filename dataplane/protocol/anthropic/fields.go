@@ -157,6 +157,10 @@ func contentFields(of, kept func(llm.Feature, string, ...string)) {
 	of(llm.FeatureSystemPosition, `{"max_tokens":2048,"messages":[{"role":"user","content":[{"type":"text","text":"Say hi."}]},`+
 		`{"role":"system","content":[{"type":"text","text":"Be brief."}]},{"role":"user","content":[{"type":"text","text":"Now."}]}]}`, "messages[].role=system")
 
+	kept(llm.FeatureContextEdit, `{"max_tokens":2048,"messages":[{"role":"user","content":[{"type":"text","text":"Say hi."}]},`+
+		`{"role":"system","content":[{"type":"text","text":"Be brief."}],"clear_at":"next_user_turn","output_config":{"effort":"low"}}]}`,
+		"messages[].clear_at", "messages[].output_config")
+
 	of(llm.FeatureResultError, used("", `,"is_error":true,"content":[{"type":"text","text":"No."}]`), block+".is_error")
 	kept(llm.FeatureServerTool, used(byProgram, ""), block+".caller", block+".toolset_name")
 	inside := block + ".content[]"

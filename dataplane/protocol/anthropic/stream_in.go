@@ -58,7 +58,6 @@ type openBlock struct {
 type piece struct {
 	kind     string
 	citation []byte
-	whole    []byte
 }
 
 // Decode implements protocol.EventDecoder.
@@ -66,11 +65,11 @@ func (d *eventReader) Decode(f sse.Frame, emit func(llm.Event)) *fault.Error {
 	if d.ended || len(bytes.TrimSpace(f.Data)) == 0 {
 		return nil
 	}
-	kind := string(f.Event)
-	if kind == "" || kind == "message" {
-		kind = string(d.s.typeOf(f.Data))
+	kind := f.Event
+	if len(kind) == 0 || string(kind) == "message" {
+		kind = d.s.typeOf(f.Data)
 	}
-	switch kind {
+	switch string(kind) {
 	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta":
 	case "message_stop":
 		if f.Tail && !bytes.HasSuffix(bytes.TrimSpace(f.Data), []byte("}")) {
@@ -102,7 +101,7 @@ func (d *eventReader) End(func(llm.Event)) *fault.Error {
 }
 
 // event reads an event of a kind that tells something.
-func (d *eventReader) event(kind string, data []byte, emit func(llm.Event)) *fault.Error {
+func (d *eventReader) event(kind, data []byte, emit func(llm.Event)) *fault.Error {
 	r := &d.s.r
 	r.ResetLenient(data)
 	index := int64(0)
@@ -117,7 +116,7 @@ func (d *eventReader) event(kind string, data []byte, emit func(llm.Event)) *fau
 			case "content_block":
 				b = readBlock(r, data)
 			case "delta":
-				d.delta(r, data, &p)
+				d.delta(r, &p)
 			case "usage":
 				d.s.readUsage()
 			case "message":
@@ -133,7 +132,7 @@ func (d *eventReader) event(kind string, data []byte, emit func(llm.Event)) *fau
 	if d.s.Failed {
 		return protocol.ClassifyError(d.s.Failure, 0, nil, time.Time{})
 	}
-	switch kind {
+	switch string(kind) {
 	case "message_start":
 		d.start(emit)
 	case "content_block_start":
@@ -163,15 +162,15 @@ func (d *eventReader) event(kind string, data []byte, emit func(llm.Event)) *fau
 }
 
 // delta reads the delta of a block or of the message.
-func (d *eventReader) delta(r *wirejson.Reader, data []byte, p *piece) {
-	from := r.Start()
+func (d *eventReader) delta(r *wirejson.Reader, p *piece) {
 	if !r.Enter('{') {
 		return
 	}
 	for r.Next() {
 		switch string(r.Name()) {
 		case "type":
-			p.kind, _ = r.String(maxWord)
+			word, _ := r.Bytes()
+			p.kind = deltaKind(word)
 		case "text", "thinking", "partial_json", "signature":
 			d.text, _ = r.AppendText(d.text)
 		case "citation":
@@ -180,7 +179,16 @@ func (d *eventReader) delta(r *wirejson.Reader, data []byte, p *piece) {
 			d.s.ending()
 		}
 	}
-	p.whole = data[from:r.End()]
+}
+
+// deltaKind is a type of delta without a copy; empty for one that is not known.
+func deltaKind(word []byte) string {
+	for _, kind := range [...]string{"text_delta", "input_json_delta", "thinking_delta", "signature_delta", "citations_delta"} {
+		if string(word) == kind {
+			return kind
+		}
+	}
+	return ""
 }
 
 func (d *eventReader) start(emit func(llm.Event)) {

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -67,8 +68,9 @@ func (w *eventWriter) Encode(dst []byte, e llm.Event) ([]byte, *fault.Error) {
 			return dst, nil
 		}
 		dst = w.open(dst, p)
-		w.data = append(w.data[:0], `{"type":"citations_delta","citation":`...)
-		return w.piece(dst, p, append(append(w.data, e.Citation.Raw...), '}')), nil
+		w.piece(p, `{"type":"citations_delta","citation":`)
+		w.data = append(w.data, e.Citation.Raw...)
+		return w.sent(dst), nil
 	case llm.EventState:
 		if p.kind != llm.PartReasoning {
 			w.c.LoseAnswer(llm.AnswerState)
@@ -140,7 +142,9 @@ func (w *eventWriter) native(dst []byte, p *partOut, n *llm.Native) []byte {
 	b := readBlock(&r, n.Raw)
 	dst = w.block(dst, p, withInput(n.Raw, []byte("{}")))
 	if len(b.input) > 0 && b.input[0] == '{' && !bytes.Equal(b.input, []byte("{}")) {
-		dst = w.input(dst, p, b.input)
+		w.piece(p, inputDelta)
+		w.data = wirejson.AppendText(w.data, b.input)
+		dst = w.sent(dst)
 	}
 	return dst
 }
@@ -150,8 +154,9 @@ func (w *eventWriter) block(dst []byte, p *partOut, content []byte) []byte {
 	p.block, p.open = w.blocks, true
 	w.blocks++
 	w.content = true
-	b := wirejson.AppendIntMember([]byte(`{"type":"content_block_start"`), "index", int64(p.block))
-	return sse.AppendEvent(dst, "content_block_start", append(wirejson.AppendRawMember(b, "content_block", content), '}'))
+	w.data = strconv.AppendInt(append(w.data[:0], `{"type":"content_block_start","index":`...), int64(p.block), 10)
+	w.data = append(append(append(w.data, `,"content_block":`...), content...), '}')
+	return sse.AppendEvent(dst, "content_block_start", w.data)
 }
 
 // open begins the block of a text or of thinking, unless that was done.
@@ -169,47 +174,51 @@ func (w *eventWriter) delta(dst []byte, p *partOut, text []byte) []byte {
 	if len(text) == 0 {
 		return dst
 	}
-	w.data = w.data[:0]
 	switch p.kind {
 	case llm.PartText:
-		w.data = append(w.data, `{"type":"text_delta","text":`...)
+		dst = w.open(dst, p)
+		w.piece(p, `{"type":"text_delta","text":`)
 	case llm.PartReasoning:
-		w.data = append(w.data, `{"type":"thinking_delta","thinking":`...)
+		dst = w.open(dst, p)
+		w.piece(p, `{"type":"thinking_delta","thinking":`)
 	case llm.PartCall:
-		return w.input(dst, p, text)
+		w.piece(p, inputDelta)
 	default:
 		return dst
 	}
-	dst = w.open(dst, p)
-	return w.piece(dst, p, append(wirejson.AppendText(w.data, text), '}'))
+	w.data = wirejson.AppendText(w.data, text)
+	return w.sent(dst)
 }
 
-func (w *eventWriter) input(dst []byte, p *partOut, text []byte) []byte {
-	w.data = append(w.data[:0], `{"type":"input_json_delta","partial_json":`...)
-	return w.piece(dst, p, append(wirejson.AppendText(w.data, text), '}'))
+const inputDelta = `{"type":"input_json_delta","partial_json":`
+
+// piece begins a delta of an open block, up to its value.
+func (w *eventWriter) piece(p *partOut, delta string) {
+	w.data = strconv.AppendInt(append(w.data[:0], `{"type":"content_block_delta","index":`...), int64(p.block), 10)
+	w.data = append(append(w.data, `,"delta":`...), delta...)
 }
 
-// piece writes a delta of an open block.
-func (w *eventWriter) piece(dst []byte, p *partOut, delta []byte) []byte {
-	w.data = delta[:0]
-	b := wirejson.AppendIntMember([]byte(`{"type":"content_block_delta"`), "index", int64(p.block))
-	return sse.AppendEvent(dst, "content_block_delta", append(wirejson.AppendRawMember(b, "delta", delta), '}'))
+// sent ends the delta that piece began.
+func (w *eventWriter) sent(dst []byte) []byte {
+	w.data = append(w.data, "}}"...)
+	return sse.AppendEvent(dst, "content_block_delta", w.data)
 }
 
 // shut ends a part. Its signature comes last, and once.
 func (w *eventWriter) shut(dst []byte, p *partOut) []byte {
 	if p.signature != "" {
 		dst = w.open(dst, p)
-		w.data = append(w.data[:0], `{"type":"signature_delta"`...)
-		dst = w.piece(dst, p, append(wirejson.AppendStringMember(w.data, "signature", p.signature), '}'))
+		w.piece(p, `{"type":"signature_delta","signature":`)
+		w.data = wirejson.AppendString(w.data, p.signature)
+		dst = w.sent(dst)
 		p.signature = ""
 	}
 	if !p.open {
 		return dst
 	}
 	p.open = false
-	b := wirejson.AppendIntMember([]byte(`{"type":"content_block_stop"`), "index", int64(p.block))
-	return sse.AppendEvent(dst, "content_block_stop", append(b, '}'))
+	w.data = strconv.AppendInt(append(w.data[:0], `{"type":"content_block_stop","index":`...), int64(p.block), 10)
+	return sse.AppendEvent(dst, "content_block_stop", append(w.data, '}'))
 }
 
 // end writes how the answer ended and what it used, which may come after all else.
