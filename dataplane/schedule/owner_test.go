@@ -104,9 +104,10 @@ func TestRefusalOfAPinnedRequestIsItsOwners(t *testing.T) {
 			cs[0].Capability, cs[1].Capability = nil, nil
 			return map[string]Reason{"d": AlreadyFailed}
 		}, fault.NoCandidate, "holds what the request refers to is resting"},
-		{"others are at their limit and the owner may not be used", func(_ *Query, cs []plan.Candidate) map[string]Reason {
+		{"others have no secret and the owner may not be used", func(_ *Query, cs []plan.Candidate) map[string]Reason {
 			cs[3].Upstream.GroupId = "grp_other"
-			return map[string]Reason{"a": SlotFull}
+			cs[0].Credential = &configv1.UpstreamCredential{Id: "crd_1"}
+			return nil
 		}, fault.NotPermitted, "no upstream that this API key may use"},
 		{"there is no owner", func(q *Query, _ []plan.Candidate) map[string]Reason {
 			q.Owner.Scope = "gone"
