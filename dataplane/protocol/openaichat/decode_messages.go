@@ -302,7 +302,7 @@ func (d *requestDecoder) breakpoint() llm.Cache {
 			from := d.r.Start()
 			if ttl := d.name(path + ".ttl"); ttl != "" && ttl != "30m" {
 				mark = llm.Cache1h
-				d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureCacheLifetime, Field: d.where(path + ".ttl"), Raw: d.body[from:d.r.End()]})
+				d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureCacheLifetime, Field: d.where(path + ".ttl"), Raw: d.since(from)})
 			}
 		default:
 			d.unknown(path)

@@ -105,6 +105,14 @@ func (d *requestDecoder) extra(f llm.Feature, path string) {
 	d.req.Extras = append(d.req.Extras, llm.Extra{Feature: f, Field: d.where(path), Raw: d.r.Value()})
 }
 
+// since is what was read from an offset on; nil if the body broke off there.
+func (d *requestDecoder) since(from int) []byte {
+	if to := d.r.End(); d.r.Err() == nil && from <= to {
+		return d.body[from:to]
+	}
+	return nil
+}
+
 // text reads a string; null is empty.
 func (d *requestDecoder) text(path string) string {
 	if d.r.Null() {

@@ -71,7 +71,7 @@ func (d *requestDecoder) member() {
 	case "user":
 		from := d.r.Start()
 		d.user = d.text(name)
-		d.userRaw = d.body[from:d.r.End()]
+		d.userRaw = d.since(from)
 	case "safety_identifier":
 		d.endUser = d.text(name)
 	default:
@@ -85,7 +85,7 @@ func (d *requestDecoder) option(name string) {
 	case "n":
 		from := d.r.Start()
 		if n := d.count(name); n > 1 {
-			d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureChoices, Field: name, Raw: d.body[from:d.r.End()]})
+			d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureChoices, Field: name, Raw: d.since(from)})
 		}
 	case "frequency_penalty", "presence_penalty":
 		d.penalty(name)
@@ -197,7 +197,7 @@ func (d *requestDecoder) penalty(name string) {
 	n := d.number(name)
 	for _, b := range []byte(n) {
 		if b >= '1' && b <= '9' {
-			d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeaturePenalty, Field: name, Raw: d.body[from:d.r.End()]})
+			d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeaturePenalty, Field: name, Raw: d.since(from)})
 			return
 		}
 		if b == 'e' || b == 'E' {
@@ -259,7 +259,7 @@ func (d *requestDecoder) modalities() {
 		more = d.name("modalities[]") != "text" || more
 	})
 	if more && d.fault == nil {
-		d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureOutputModality, Field: "modalities", Raw: d.body[from:d.r.End()]})
+		d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureOutputModality, Field: "modalities", Raw: d.since(from)})
 	}
 }
 

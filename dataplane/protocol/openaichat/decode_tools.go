@@ -34,7 +34,7 @@ func (d *requestDecoder) tool() {
 		t.Custom = kind == "custom"
 	default: // a compatible server's own
 		d.req.Unknown = d.req.Unknown[:unknown]
-		t = llm.Tool{Server: kind, Native: d.body[from:d.r.End()]}
+		t = llm.Tool{Server: kind, Native: d.since(from)}
 	}
 	d.req.Tools = append(d.req.Tools, t)
 }
@@ -94,7 +94,7 @@ func (d *requestDecoder) functions() {
 	})
 	if len(d.req.Tools) > had && d.fault == nil {
 		d.req.OneCall = true
-		d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureLegacyFunctions, Field: "functions", Raw: d.body[from:d.r.End()]})
+		d.req.Extras = append(d.req.Extras, llm.Extra{Feature: llm.FeatureLegacyFunctions, Field: "functions", Raw: d.since(from)})
 	}
 }
 
