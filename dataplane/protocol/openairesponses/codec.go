@@ -20,6 +20,7 @@ type Codec struct {
 	inspector protocol.Inspector
 	answers   sync.Pool        // of *stream, kept for the buffers of their readers
 	models    openaichat.Codec // the vendor has one model list for both protocols
+	decoders  decoders
 }
 
 var _ protocol.Codec = (*Codec)(nil)
