@@ -63,7 +63,7 @@ func (n *Node) converter(call *inbound.Call, who *auth.Principal, public string,
 			Model:     c.UpstreamModel(),
 			MaxOutput: c.Model.GetMaxOutputTokens(),
 			Compat:    c.Compat(),
-			Scope:     c.CredentialKey,
+			Scope:     c.StateScope,
 		})
 	}
 }

@@ -85,7 +85,12 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	if f != nil {
 		return who, failed(f)
 	}
-	edits := protocol.CutGateway(call.Body.Bytes, call.Shape)
+	key, _ := call.View.StateKey(who.Tenant.ID)
+	owner, edits, f := call.Shape.Resolve(key)
+	if f != nil {
+		return who, failed(f)
+	}
+	edits = append(edits, protocol.CutGateway(call.Body.Bytes, call.Shape)...)
 	number := protocolNumber(call.Target.Protocol)
 	res := n.executor.Run(ctx, &attempt.Request{
 		ID:         call.ID,
@@ -107,6 +112,8 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Candidates: list,
 		Convert:    n.converter(call, who, decision.Requested, options, edits),
 		KeepAlive:  relay.KeepAlive{Frame: protocol.KeepAlive(call.Target.Protocol)},
+		Owner:      owner,
+		StateKey:   key,
 		Groups:     who.Groups(match.Route),
 		Policy:     policy,
 		DecisionID: ident.New(ident.Decision),

@@ -16,6 +16,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/stateid"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
@@ -64,7 +65,7 @@ type Request struct {
 	Codec      protocol.Codec
 	Shape      *protocol.Shape
 	Body       []byte
-	Edits      []protocol.Edit // of Body, for every upstream
+	Edits      []protocol.Edit         // of Body, for every upstream
 	HoldBody   func() (release func()) // keeps Body until released
 	Header     http.Header
 	Requested  string // the public model asked for
@@ -80,6 +81,9 @@ type Request struct {
 	Convert func(c *plan.Candidate) (*protocol.Converted, *fault.Error)
 
 	KeepAlive relay.KeepAlive // for the client of a stream
+
+	Owner    stateid.Owner // of the stored objects that the request names; zero if it names none
+	StateKey *stateid.Key  // makes ids that name their owner; may be nil
 
 	Writer http.ResponseWriter
 	Log    zerolog.Logger // of failed attempts
@@ -185,6 +189,7 @@ func query(r *Request) schedule.Query {
 		Images:       r.Shape.Images > 0,
 		Tools:        r.Shape.FunctionTools > 0 || r.Shape.ServerTools != 0,
 		DecisionID:   r.DecisionID,
+		Owner:        r.Owner,
 	}
 }
 

@@ -143,7 +143,11 @@ func (x *run) relay(ctx context.Context, cancel context.CancelCauseFunc, resp *h
 	if !x.streams() && !x.r.Policy.Deadline.IsZero() {
 		limits.Idle = 0 // an answer that is made whole is silent until it is done
 	}
+	rw := x.rewriter(c)
 	if x.r.Target.Framing != protocol.FramingSSE {
+		if rw != nil {
+			return x.relayRewritten(ctx, cancel, resp, c, rw, limits, hooks)
+		}
 		whole, f := relay.OpenWhole(ctx, resp, x.r.Codec, limits, x.r.Target.Stream, cancel)
 		if f != nil {
 			return x.orClient(ctx, f)
@@ -152,15 +156,35 @@ func (x *run) relay(ctx context.Context, cancel context.CancelCauseFunc, resp *h
 		x.res.Answer = whole.Forward(ctx, w, hooks)
 		return nil
 	}
-	s, f := relay.Open(ctx, resp, x.r.Codec.NewStream(x.r.Shape.IncludeUsage), limits, endMark(x.r.Target.Protocol, c), cancel)
+	s, f := relay.OpenChanged(ctx, resp, x.r.Codec.NewStream(x.r.Shape.IncludeUsage), relay.Change{Rewrite: rw}, limits, endMark(x.r.Target.Protocol, c), cancel)
 	if f != nil {
 		return x.orClient(ctx, f)
 	}
 	hooks.Begun = x.commit(w.Header(), resp, c)
 	relay.StreamHeader(w.Header())
 	x.res.Answer = s.Forward(ctx, w, hooks, func(f *fault.Error, d protocol.StreamDecoder) []byte {
-		return x.r.Codec.StreamError(f, x.r.ID, d)
+		events := x.r.Codec.StreamError(f, x.r.ID, d)
+		if rw != nil {
+			events = protocol.RewriteEvents(nil, events, rw)
+		}
+		return events
 	})
+	return nil
+}
+
+// relayRewritten relays a whole answer in which ids are changed.
+func (x *run) relayRewritten(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, c *plan.Candidate, rw protocol.Rewriter, limits relay.Limits, hooks relay.Hooks) *fault.Error {
+	whole, f := relay.OpenConverted(ctx, resp, &protocol.Converted{
+		Codec:  x.r.Codec,
+		Answer: func(body []byte) ([]byte, *fault.Error) { return rw.Answer(body), nil },
+	}, limits, cancel)
+	if f != nil {
+		return x.orClient(ctx, f)
+	}
+	h := x.r.Writer.Header()
+	x.commit(h, resp, c)
+	h.Del("Content-Length")
+	x.res.Answer = whole.Forward(ctx, x.r.Writer, hooks)
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (x *run) relayConverted(ctx context.Context, cancel context.CancelCauseFunc
 	if !x.r.Target.Stream {
 		return whole(relay.Collect(ctx, resp, d, conv, limits, mark, cancel))
 	}
-	s, f := relay.OpenStream(ctx, resp, d, conv, limits, mark, cancel)
+	s, f := relay.OpenChanged(ctx, resp, d, relay.Change{Convert: conv}, limits, mark, cancel)
 	if f != nil {
 		return x.orClient(ctx, f)
 	}

@@ -48,7 +48,7 @@ func OpenConverted(ctx context.Context, resp *http.Response, c *protocol.Convert
 // Collect reads a stream to its end and makes one answer of it, for a caller who
 // asked for no stream.
 func Collect(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, conv protocol.StreamConverter, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Whole, *fault.Error) {
-	s, f := OpenStream(ctx, resp, d, conv, l, mark, cancel)
+	s, f := OpenChanged(ctx, resp, d, Change{Convert: conv}, l, mark, cancel)
 	if f != nil {
 		return nil, f
 	}

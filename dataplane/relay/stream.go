@@ -100,6 +100,7 @@ type Stream struct {
 	resp    *http.Response
 	decoder protocol.StreamDecoder
 	convert protocol.StreamConverter // makes what the client gets; nil passes every byte on
+	rewrite protocol.Rewriter        // changes ids in what is passed on; nil changes none
 	limits  Limits
 	cancel  context.CancelCauseFunc // ends the upstream call
 	mark    EndMark
@@ -125,15 +126,23 @@ type Stream struct {
 // opened must be forwarded. mark says how its end
 // is told.
 func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
-	return OpenStream(ctx, resp, d, nil, l, mark, cancel)
+	return OpenChanged(ctx, resp, d, Change{}, l, mark, cancel)
 }
 
-// OpenStream is Open for a stream of which the client gets what conv makes of it.
-func OpenStream(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, conv protocol.StreamConverter, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
+// Change says what the client gets in place of what the upstream sends. At most one of
+// its members is set.
+type Change struct {
+	Convert protocol.StreamConverter // another protocol
+	Rewrite protocol.Rewriter        // other ids
+}
+
+// OpenChanged is Open for a stream of which the client gets something else.
+func OpenChanged(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, ch Change, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
 	s := &Stream{
 		resp:    resp,
 		decoder: d,
-		convert: conv,
+		convert: ch.Convert,
+		rewrite: ch.Rewrite,
 		limits:  l,
 		cancel:  cancel,
 		mark:    mark,
@@ -200,6 +209,8 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 			continue // half an event, behind which the error event could not be read
 		}
 		switch {
+		case s.rewrite != nil:
+			s.held = s.rewrite.Frame(s.held, frame)
 		case s.convert == nil:
 			s.held = append(s.held, frame.Raw...)
 		case f == nil && o.Kind != protocol.Error && !s.told:

@@ -48,7 +48,6 @@ func Unenforced(m proto.Message) string {
 	case *configv1.UpstreamCredential:
 		note(r.GetLimits() != nil, "limits")
 		note(r.GetCache() != nil, "cache")
-		note(r.GetStateScope() != "", "state_scope")
 		note(r.GetOnAuthFailure() == configv1.OnAuthFailure_ON_AUTH_FAILURE_DISABLE, "on_auth_failure")
 		if k := r.GetKind(); k > configv1.CredentialKind_CREDENTIAL_KIND_API_KEY {
 			return "credentials of this kind are kept and never chosen: this version uses API keys alone"
