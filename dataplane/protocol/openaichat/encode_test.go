@@ -271,6 +271,11 @@ func TestCompatibleServerGetsWhatItKnows(t *testing.T) {
 	c := conversion(protocol.OpenAIResponses)
 	c.Compat = &configv1.Compat{NoParallelToolCalls: true}
 	refused(t, full(), c, fault.RequestNotSupported, "parallel_tool_calls")
+	own := conversion(protocol.OpenAIChat)
+	own.Compat = &configv1.Compat{NoStore: true}
+	refused(t, decode(t, `{`+hi+`,"store":true}`), own, fault.RequestNotSupported, "store")
+	same(t, encode(t, decode(t, `{`+hi+`,"store":false}`), own), `{"model":"upstream",`+hi+`}`)
+	wantLost(t, own)
 	stored := full()
 	stored.Extras[0].Raw = []byte("true")
 	refused(t, stored, conversion(protocol.OpenAIResponses), fault.RequestNotSupported, "store")
