@@ -134,7 +134,7 @@ func (c *call) speak() {
 			a.event(true, false, "speech.audio.delta", obj("audio", base64.StdEncoding.EncodeToString(chunk[:n])))
 			chunk = chunk[n:]
 		}
-		in, out := tokens(len(text)), int64(len(pcm)/sampleRate*10)
+		in, out := tokens(len(text)), int64(len(pcm)/(2*sampleRate)*10)
 		a.event(false, true, "speech.audio.done", obj("usage", obj("input_tokens", in, "output_tokens", out, "total_tokens", in+out)))
 		c.playEvents(a)
 		return

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"io"
 	"math"
 	"strconv"
@@ -29,14 +30,37 @@ func (c *Call) ReadAnswer(src io.Reader) (protocol.Answer, *fault.Error) {
 }
 
 // opaque reports answers that are no JSON: sound, moving pictures, a plain transcript.
-func (c *Call) opaque() bool { return false }
-
-func (c *Call) readOpaque(src io.Reader) (protocol.Answer, *fault.Error) {
-	_, err := io.Copy(io.Discard, src)
-	if err != nil {
-		return protocol.Answer{Usage: c.Estimate()}, fault.As(err)
+func (c *Call) opaque() bool {
+	switch c.target.Op {
+	case protocol.OpSpeech, protocol.OpVideoContent:
+		return true
+	case protocol.OpTranscribe, protocol.OpTranslate:
+		return c.ask.format == "text" || c.ask.format == "srt" || c.ask.format == "vtt"
 	}
-	return protocol.Answer{Usage: c.Estimate()}, nil
+	return false
+}
+
+// readOpaque reads an answer that says nothing of its cost. How long speech lasts is
+// estimated by its bytes.
+func (c *Call) readOpaque(src io.Reader) (protocol.Answer, *fault.Error) {
+	a := protocol.Answer{Usage: c.Estimate()}
+	head := make([]byte, soundHead)
+	n, err := io.ReadFull(src, head)
+	size := int64(n)
+	if err == nil {
+		var more int64
+		more, err = io.Copy(io.Discard, src)
+		size += more
+	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	if c.target.Op == protocol.OpSpeech && size > 0 {
+		a.Usage.AudioSeconds = soundLength(c.ask.format, head[:n], size)
+	}
+	if err != nil {
+		return a, fault.Wrap(fault.Reset, err)
+	}
+	return a, nil
 }
 
 // account is what an answer of any of the endpoints tells of itself. The names do not
@@ -141,25 +165,52 @@ func (a *account) meta(r *wirejson.Reader) {
 
 // settle makes a usage of what was told, in the units by which the operation is sold.
 func (a *account) settle(c *Call) {
-	switch op := c.target.Op; op {
+	switch c.target.Op {
+	case protocol.OpImage, protocol.OpImageEdit, protocol.OpImageVariation, protocol.OpPredict:
+		made := a.completion
+		if made.Image == 0 && made.Reasoning == 0 {
+			made.Image = made.Total // all that is made is pictures, unless it is told apart
+		}
+		if a.settleTokens(made); !a.Reported && a.things > 0 {
+			a.Tokens = llm.Usage{Images: a.things}
+			return
+		}
+	case protocol.OpSpeech:
+		a.settleTokens(llm.Completion{Total: a.completion.Total, Audio: a.completion.Total})
+	case protocol.OpTranscribe, protocol.OpTranslate:
+		a.settleTokens(a.completion)
+		if heard := max(a.seconds, a.duration); !a.Reported && heard > 0 {
+			a.Tokens, a.Reported = llm.Usage{AudioSeconds: int64(math.Ceil(heard))}, true
+		}
+	case protocol.OpVideo, protocol.OpVideoRemix:
+		if a.length > 0 {
+			a.Tokens, a.Reported = llm.Usage{VideoSeconds: int64(math.Ceil(a.length))}, true
+		}
+	case protocol.OpRerank:
+		if a.search > 0 {
+			a.Tokens, a.Reported = llm.Usage{Calls: a.search}, true
+			break
+		}
+		a.settleTokens(a.completion)
 	case protocol.OpEmbed, protocol.OpEmbedBatch, protocol.OpModerate, protocol.OpCompact:
-		a.settleTokens()
+		a.settleTokens(a.completion)
 	}
 	if !a.Reported && !a.Failed {
 		a.Tokens = c.Estimate()
 	}
 }
 
-func (a *account) settleTokens() {
+// settleTokens takes tokens, where the provider told any.
+func (a *account) settleTokens(made llm.Completion) {
 	if !a.counted {
 		return
 	}
 	a.Reported = true
 	if a.prompt.Total == 0 {
-		a.prompt.Total = max(a.total-a.completion.Total, 0)
+		a.prompt.Total = max(a.total-made.Total, 0)
 	}
 	a.Tokens.SetPrompt(a.prompt)
-	a.Tokens.SetCompletion(a.completion)
+	a.Tokens.SetCompletion(made)
 }
 
 // elements reads a list and returns how many elements it has.
