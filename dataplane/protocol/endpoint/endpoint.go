@@ -60,8 +60,10 @@ func (c *Call) Inspect(body []byte, t protocol.Target) (*protocol.Shape, *fault.
 		return c.inspectPrompt(body)
 	case protocol.OpEmbed, protocol.OpEmbedBatch:
 		return c.inspectEmbed(body)
+	case protocol.OpPredict, protocol.OpPredictLong:
+		return c.inspectInstances(body)
 	}
-	return nil, fault.Newf(fault.UnknownPath, "The operation %s is not offered.", t.Op)
+	return c.inspectFields(body)
 }
 
 // Outgoing is the caller's body with the upstream's model in it, and nothing for a call
