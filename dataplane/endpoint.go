@@ -30,6 +30,10 @@ func operationOf(op protocol.Operation) auth.Operation {
 	case protocol.OpVideo, protocol.OpVideoRemix, protocol.OpVideoList, protocol.OpVideoGet, protocol.OpVideoDelete,
 		protocol.OpVideoContent, protocol.OpPredictLong, protocol.OpGetOperation:
 		return auth.Video
+	case protocol.OpFile:
+		return auth.Files
+	case protocol.OpBatch:
+		return auth.Batches
 	}
 	return auth.Generate
 }
@@ -47,6 +51,9 @@ func admits(match route.Match, t protocol.Target) bool {
 
 // candidates are the accounts that could serve the call.
 func candidates(call *inbound.Call, who *auth.Principal, d resolve.Decision) ([]plan.Candidate, *fault.Error) {
+	if d.Model == "" && modelless(call) {
+		return everyAccount(call, who), nil
+	}
 	number := protocolNumber(call.Target.Protocol)
 	if call.Target.Op == protocol.OpGenerate {
 		return plan.Expand(call.View, who, d, number, convertible[call.Target.Protocol]...), nil

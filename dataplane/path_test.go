@@ -145,7 +145,9 @@ func buildView(base string, options ...rigOption) (*snapshot.View, error) {
 		&syncv1.KeyRecord{Sha256: hex.EncodeToString(hash[:]), TenantId: "ten_1", Holder: &syncv1.KeyRecord_ConsumerKey{
 			ConsumerKey: &configv1.ConsumerAPIKey{
 				Id: "key_1", TenantId: "ten_1", ConsumerId: "con_1",
-				Scopes: []configv1.Scope{configv1.Scope_SCOPE_INFERENCE, configv1.Scope_SCOPE_MODELS},
+				Scopes: []configv1.Scope{
+					configv1.Scope_SCOPE_INFERENCE, configv1.Scope_SCOPE_MODELS, configv1.Scope_SCOPE_FILES, configv1.Scope_SCOPE_BATCHES, configv1.Scope_SCOPE_RAW,
+				},
 			},
 		}},
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/endpoint"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
-	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
 )
 
@@ -67,7 +66,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	if f = call.ReadBody(match.GetMaxBodyBytes()); f != nil {
 		return who, failed(f)
 	}
-	decision, f := resolve.Resolve(who, call.Shape.Model)
+	decision, f := decide(call, who)
 	if f != nil {
 		return who, failed(f)
 	}
@@ -88,6 +87,10 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	key, _ := call.View.StateKey(who.Tenant.ID)
 	owner, edits, f := call.Shape.Resolve(key)
 	if f != nil {
+		return who, failed(f)
+	}
+	groups := who.Groups(match.Route)
+	if owner, f = claim(call, who, groups, owner, list); f != nil {
 		return who, failed(f)
 	}
 	edits = append(edits, protocol.CutGateway(call.Body.Bytes, call.Shape)...)
@@ -114,7 +117,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		KeepAlive:  relay.KeepAlive{Frame: protocol.KeepAlive(call.Target.Protocol)},
 		Owner:      owner,
 		StateKey:   key,
-		Groups:     who.Groups(match.Route),
+		Groups:     groups,
 		Policy:     policy,
 		DecisionID: ident.New(ident.Decision),
 		Writer:     call.Writer,

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -256,7 +257,7 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 	}
 	ask := x.r.Target.Stream && !noStreamOptions(c)
 	return &upstream.Call{
-		Method:   http.MethodPost,
+		Method:   cmp.Or(target.Method, http.MethodPost),
 		URL:      u,
 		Header:   upstream.Headers(x.r.Header, c, key, bearer),
 		Body:     x.r.Codec.Outgoing(x.r.Body, x.r.Shape, c.UpstreamModel(), protocol.Outgoing{IncludeUsage: ask, Edits: x.r.Edits}),

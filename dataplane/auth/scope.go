@@ -19,10 +19,12 @@ const (
 	Images
 	Audio
 	Video
+	Files
+	Batches
 )
 
 // allowedBy are the scopes of which one allows the operation. The scope inference
-// allows every one of them: keys hold it only where it was never expanded.
+// allows every one that generates: keys hold it only where it was never expanded.
 func (o Operation) allowedBy() []configv1.Scope {
 	switch o {
 	case Embed:
@@ -35,6 +37,10 @@ func (o Operation) allowedBy() []configv1.Scope {
 		return []configv1.Scope{configv1.Scope_SCOPE_AUDIO}
 	case Video:
 		return []configv1.Scope{configv1.Scope_SCOPE_VIDEO}
+	case Files:
+		return []configv1.Scope{configv1.Scope_SCOPE_FILES}
+	case Batches:
+		return []configv1.Scope{configv1.Scope_SCOPE_BATCHES}
 	case ListModels: // whoever may use models may see which
 		return []configv1.Scope{
 			configv1.Scope_SCOPE_MODELS, configv1.Scope_SCOPE_CHAT, configv1.Scope_SCOPE_EMBEDDINGS,
@@ -44,15 +50,22 @@ func (o Operation) allowedBy() []configv1.Scope {
 	return []configv1.Scope{configv1.Scope_SCOPE_CHAT}
 }
 
+// generates reports an operation that the scope inference stands for.
+func (o Operation) generates() bool { return o != Files && o != Batches }
+
 // scopes names the scopes for people.
 func (o Operation) scopes() string {
 	var names []string
-	for _, s := range append(o.allowedBy(), configv1.Scope_SCOPE_INFERENCE) {
+	all := o.allowedBy()
+	if o.generates() {
+		all = append(all, configv1.Scope_SCOPE_INFERENCE)
+	}
+	for _, s := range all {
 		names = append(names, strings.ToLower(strings.TrimPrefix(s.String(), "SCOPE_")))
 	}
 	return strings.Join(names, " or ")
 }
 
-func allows(scopes map[configv1.Scope]bool, op Operation) bool {
-	return scopes[configv1.Scope_SCOPE_INFERENCE] || slices.ContainsFunc(op.allowedBy(), func(s configv1.Scope) bool { return scopes[s] })
+func allows(scopes map[configv1.Scope]bool, o Operation) bool {
+	return o.generates() && scopes[configv1.Scope_SCOPE_INFERENCE] || slices.ContainsFunc(o.allowedBy(), func(s configv1.Scope) bool { return scopes[s] })
 }

@@ -78,6 +78,9 @@ func (c *Candidate) Compat() *configv1.Compat {
 type accounts struct {
 	byModel map[string][]*Account // by public name, aliases included; sorted by id
 	bare    map[string][]*Account // the same with one account without credential for each upstream
+
+	// For calls that name no model: one account a credential, and one an upstream.
+	all, allBare []*Account
 }
 
 // Builder makes the accounts of a tenant when its configuration changes.
@@ -120,9 +123,17 @@ func build(t *snapshot.Tenant) *accounts {
 		built.byModel[row.GetModel()] = append(built.byModel[row.GetModel()], list...)
 		built.bare[row.GetModel()] = append(built.bare[row.GetModel()], accountsOf(t.ID, u, served, nil)...)
 	}
+	for _, u := range t.Message.GetUpstreams() {
+		none := &configv1.UpstreamModel{Id: u.GetId(), TenantId: t.ID, UpstreamId: u.GetId()}
+		built.all = append(built.all, accountsOf(t.ID, u, none, credentials[u.GetId()])...)
+		built.allBare = append(built.allBare, accountsOf(t.ID, u, none, nil)...)
+	}
+	byID := func(a, b *Account) int { return strings.Compare(a.ID, b.ID) }
+	slices.SortFunc(built.all, byID)
+	slices.SortFunc(built.allBare, byID)
 	for _, lists := range []map[string][]*Account{built.byModel, built.bare} {
 		for _, list := range lists {
-			slices.SortFunc(list, func(a, b *Account) int { return strings.Compare(a.ID, b.ID) })
+			slices.SortFunc(list, byID)
 		}
 	}
 	return built
@@ -145,7 +156,7 @@ func accountsOf(tenantID string, u *configv1.Upstream, m *configv1.UpstreamModel
 	}
 	list := make([]*Account, 0, len(credentials))
 	for _, c := range credentials {
-		if allow := c.GetModels(); len(allow) > 0 && !slices.Contains(allow, m.GetModel()) {
+		if allow := c.GetModels(); len(allow) > 0 && m.GetModel() != "" && !slices.Contains(allow, m.GetModel()) {
 			continue
 		}
 		a := base
@@ -186,8 +197,7 @@ func orOne(n int32) int32 {
 // the best first, for upstreams that do not speak the caller's own. A passthrough principal brings its own key: each upstream
 // is then one candidate without credential.
 func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol configv1.Protocol, others ...configv1.Protocol) []Candidate {
-	t := p.Tenant
-	built, _ := t.Built(builderName).(*accounts)
+	built, _ := p.Tenant.Built(builderName).(*accounts)
 	if built == nil {
 		return nil
 	}
@@ -195,6 +205,25 @@ func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol co
 	if p.Method == auth.Passthrough {
 		list = built.bare[d.Model]
 	}
+	return candidatesOf(v, p, list, protocol, others)
+}
+
+// ExpandAll is Expand for a call that names no model: every account of the tenant
+// whose provider speaks one of the protocols, whatever its models are.
+func ExpandAll(v *snapshot.View, p *auth.Principal, protocol configv1.Protocol, others ...configv1.Protocol) []Candidate {
+	built, _ := p.Tenant.Built(builderName).(*accounts)
+	if built == nil {
+		return nil
+	}
+	list := built.all
+	if p.Method == auth.Passthrough {
+		list = built.allBare
+	}
+	return slices.DeleteFunc(candidatesOf(v, p, list, protocol, others), func(c Candidate) bool { return c.Capability == nil })
+}
+
+func candidatesOf(v *snapshot.View, p *auth.Principal, list []*Account, protocol configv1.Protocol, others []configv1.Protocol) []Candidate {
+	t := p.Tenant
 	out := make([]Candidate, 0, len(list))
 	for _, a := range list {
 		c := Candidate{Account: a, Provider: v.Provider(t, a.Upstream.GetProviderId())}
@@ -222,7 +251,7 @@ func endpoint(p *configv1.Provider, a *Account, protocol configv1.Protocol) (*co
 		if c.GetProtocol() != protocol {
 			continue
 		}
-		if models := c.GetModels(); len(models) > 0 && !slices.Contains(models, a.UpstreamModel()) {
+		if models := c.GetModels(); len(models) > 0 && a.UpstreamModel() != "" && !slices.Contains(models, a.UpstreamModel()) {
 			continue
 		}
 		for _, b := range a.Upstream.GetBaseUrls() {

@@ -36,6 +36,9 @@ func Identify(method, path, rawQuery string, h http.Header) (Target, *fault.Erro
 	}
 	google := t.Version == "v1beta" || t.Version == "v1alpha"
 
+	if kept, f, ok := t.kept(method, rest, google, h); ok {
+		return kept, f
+	}
 	switch {
 	case rest == "/chat/completions" && !google:
 		return t.with(OpenAIChat, OpGenerate).allow(method, http.MethodPost)
@@ -55,7 +58,7 @@ func Identify(method, path, rawQuery string, h http.Header) (Target, *fault.Erro
 	}
 	t.Protocol = guess(rest, google, h)
 	return t, fault.Newf(fault.UnknownPath,
-		"There is nothing at the path %q. Offered are chat/completions, responses, messages, embeddings, images, audio, videos, moderations, rerank, models and models/{model}:generateContent, each also below /v1 (Gemini: /v1beta).",
+		"There is nothing at the path %q. Offered are chat/completions, responses, messages, embeddings, images, audio, videos, moderations, rerank, files, batches, models and models/{model}:generateContent, each also below /v1 (Gemini: /v1beta).",
 		clip(path, 200))
 }
 

@@ -75,7 +75,7 @@ func TestIdentifyRefusesInTheClientsProtocol(t *testing.T) {
 		protocol     protocol.Name
 		allow        string
 	}{
-		{"GET", "/v1/chat/completions", nil, fault.MethodNotAllowed, protocol.OpenAIChat, "POST"},
+		{"PUT", "/v1/chat/completions", nil, fault.MethodNotAllowed, protocol.OpenAIChat, "POST"},
 		{"GET", "/v1/messages", nil, fault.MethodNotAllowed, protocol.Anthropic, "POST"},
 		{"DELETE", "/v1/responses", nil, fault.MethodNotAllowed, protocol.OpenAIResponses, "POST"},
 		{"POST", "/v1/models", nil, fault.MethodNotAllowed, protocol.OpenAIChat, "GET"},
@@ -105,7 +105,13 @@ func TestIdentifyRefusesInTheClientsProtocol(t *testing.T) {
 		{"POST", "/v1/videos/edits", nil, fault.UnknownPath, protocol.OpenAIChat, ""},
 		{"POST", "/v1/videos/video_1/other", nil, fault.UnknownPath, protocol.OpenAIChat, ""},
 		{"POST", "/v1chat/completions", nil, fault.UnknownPath, protocol.OpenAIChat, ""},
-		{"POST", "/files", header("x-goog-api-key", "k"), fault.UnknownPath, protocol.Gemini, ""},
+		{"POST", "/v1beta/files", nil, fault.MethodNotAllowed, protocol.Gemini, "GET"},
+		{"GET", "/v1beta/files/x/content", nil, fault.UnknownPath, protocol.Gemini, ""},
+		{"POST", "/v1/responses/resp_1", nil, fault.MethodNotAllowed, protocol.OpenAIResponses, "GET, DELETE"},
+		{"GET", "/v1/responses/resp_1/cancel", nil, fault.MethodNotAllowed, protocol.OpenAIResponses, "POST"},
+		{"GET", "/v1/responses/..%2Fx", nil, fault.InvalidRequest, protocol.OpenAIResponses, ""},
+		{"POST", "/v1/messages/batches/b/results", nil, fault.MethodNotAllowed, protocol.Anthropic, "GET"},
+		{"POST", "/fine_tuning/jobs", header("x-goog-api-key", "k"), fault.UnknownPath, protocol.Gemini, ""},
 	} {
 		got, f := protocol.Identify(tc.method, tc.path, "", tc.h)
 		if f == nil || f.Class != tc.want || got.Protocol != tc.protocol || f.Allow != tc.allow {

@@ -36,6 +36,11 @@ const (
 
 	OpModerate // judge a text or a picture
 	OpRerank   // order documents by a query
+
+	OpStored // read, change or forget a stored answer or conversation
+	OpFile   // keep a file at the provider, or what was kept
+	OpBatch  // have many requests answered later
+	OpCache  // keep a prompt at the provider (Gemini)
 	endOfOperations
 )
 
@@ -49,6 +54,7 @@ var operationNames = [endOfOperations]string{
 	OpVideoDelete: "video_delete", OpVideoContent: "video_content",
 	OpPredictLong: "predict_long_running", OpGetOperation: "get_operation",
 	OpModerate: "moderate", OpRerank: "rerank",
+	OpStored: "stored_object", OpFile: "file", OpBatch: "batch", OpCache: "cached_content",
 }
 
 // String is the name used in logs and records.
@@ -72,11 +78,15 @@ func (o Operation) ByObject() bool {
 	return false
 }
 
+// Kept reports an operation on objects that a provider keeps for an account, and that
+// only this account can use. Target.Path says what is done with which.
+func (o Operation) Kept() bool { return o >= OpStored && o <= OpCache }
+
 // Free reports an operation that no provider takes money for. It is not metered.
 func (o Operation) Free() bool {
 	switch o {
 	case OpCountTokens, OpVideoList, OpVideoGet, OpVideoDelete, OpVideoContent, OpGetOperation:
 		return true
 	}
-	return o.Lists()
+	return o.Lists() || o.Kept()
 }

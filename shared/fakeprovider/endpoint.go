@@ -329,6 +329,8 @@ func (c *call) serveEndpoint() {
 		c.rerank()
 	case Compact:
 		c.compact()
+	case KeptObject:
+		c.keep()
 	case PredictLong, GetLongRunning:
 		c.longRunning()
 	default:

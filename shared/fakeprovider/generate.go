@@ -68,6 +68,7 @@ func (c *call) generate() {
 		return
 	}
 	rd := c.renderer(c.compose())
+	c.storeAnswer(rd)
 	switch {
 	case c.step.Raw != nil:
 		c.playRaw(rd)

@@ -64,6 +64,7 @@ type Provider struct {
 	rec     *recorder
 	stored  storage
 	objects objects
+	library objects // what is stored, and kept in files and batches
 	strict  *strict // nil unless Config.Strict
 }
 
@@ -193,6 +194,9 @@ func (c *call) read() *Failure {
 
 // parse reads what the operation needs from the body and checks it.
 func (c *call) parse() *Failure {
+	if c.operation == KeptObject {
+		return c.parseKept()
+	}
 	if f, ok := form(c.operation); ok {
 		return c.parseEndpoint(f)
 	}

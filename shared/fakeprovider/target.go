@@ -26,6 +26,9 @@ func locate(r *http.Request) target {
 			break
 		}
 	}
+	if path == "/chat/completions" && r.Method == http.MethodGet {
+		return target{protocol: Chat, operation: KeptObject}
+	}
 	switch path {
 	case "/chat/completions":
 		return target{protocol: Chat, operation: Generate}
@@ -39,6 +42,9 @@ func locate(r *http.Request) target {
 		return target{protocol: Anthropic, operation: CountTokens}
 	}
 
+	if t, ok := locateKept(r, path, version); ok {
+		return t
+	}
 	if t, ok := locateEndpoint(r, path); ok {
 		return t
 	}

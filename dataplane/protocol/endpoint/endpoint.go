@@ -40,10 +40,13 @@ type ask struct {
 }
 
 // For returns the codec of an operation: base itself for generation and for lists of
-// models, else a Call.
+// models, else a Call or a Kept.
 func For(base protocol.Codec, t protocol.Target) protocol.Codec {
 	if t.Op == protocol.OpGenerate || t.Op == protocol.OpUnknown || t.Op.Lists() {
 		return base
+	}
+	if t.Op.Kept() {
+		return &Kept{Codec: base, target: t}
 	}
 	return &Call{Codec: base, target: t}
 }
