@@ -303,3 +303,15 @@ func event(x *told) llm.Event {
 }
 
 var codec = openairesponses.New()
+
+// jsonOf is JSON of a part of a decoded value.
+func jsonOf(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func jsonString(t testing.TB, v any) string { return string(jsonOf(t, v)) }

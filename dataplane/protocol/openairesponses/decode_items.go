@@ -76,7 +76,7 @@ func (d *requestDecoder) item() {
 			it.kind = itemReference
 		}
 	}
-	raw := d.base[from:d.r.End()]
+	raw := d.span(from)
 	switch it.kind {
 	case itemMessage:
 		d.message(&it)
@@ -110,7 +110,7 @@ func (d *requestDecoder) itemMember(it *item) {
 	case "phase":
 		from := d.r.Start()
 		if it.phase = d.name(itemPath + ".phase"); it.phase != "" {
-			d.add(llm.FeaturePhase, itemPath+".phase", d.base[from:d.r.End()])
+			d.add(llm.FeaturePhase, itemPath+".phase", d.span(from))
 		}
 	case "status":
 	case "content":
@@ -146,7 +146,7 @@ func (d *requestDecoder) itemMember(it *item) {
 	case "async":
 		from := d.r.Start()
 		if v := d.flag(itemPath + ".async"); v != nil && *v {
-			d.add(llm.FeatureToolOption, itemPath+".async", d.base[from:d.r.End()])
+			d.add(llm.FeatureToolOption, itemPath+".async", d.span(from))
 		}
 	case "caller":
 		d.caller()
@@ -168,7 +168,7 @@ func (d *requestDecoder) caller() {
 		}
 	}
 	if kind != "direct" {
-		d.add(llm.FeatureServerTool, itemPath+".caller", d.base[from:d.r.End()])
+		d.add(llm.FeatureServerTool, itemPath+".caller", d.span(from))
 	}
 }
 

@@ -86,7 +86,7 @@ func (d *requestDecoder) part(path string) (p llm.Part) {
 		p = llm.Part{Kind: llm.PartText, Text: m.text, Cache: m.cache}
 	default:
 		d.forget(before)
-		p = llm.Part{Kind: llm.PartNative, Native: &llm.Native{Type: m.kind, Raw: d.base[from:d.r.End()]}}
+		p = llm.Part{Kind: llm.PartNative, Native: &llm.Native{Type: m.kind, Raw: d.span(from)}}
 	}
 	return p
 }
@@ -151,7 +151,7 @@ func (d *requestDecoder) breakpoint(path string) llm.Cache {
 			from := d.r.Start()
 			if ttl := d.name(path + ".ttl"); ttl != "" && ttl != "30m" {
 				mark = llm.Cache1h
-				d.add(llm.FeatureCacheLifetime, path+".ttl", d.base[from:d.r.End()])
+				d.add(llm.FeatureCacheLifetime, path+".ttl", d.span(from))
 			}
 		default:
 			d.unknown(path)
@@ -249,7 +249,7 @@ func (d *requestDecoder) annotations(path string) (all []llm.Citation) {
 		from := d.r.Start()
 		c, kind := readAnnotation(d.r)
 		if kind != urlCitation {
-			c = llm.Citation{Raw: d.base[from:d.r.End()]}
+			c = llm.Citation{Raw: d.span(from)}
 		}
 		all = append(all, c)
 	})

@@ -67,6 +67,11 @@ func (d *requestDecoder) sub(raw []byte, read func()) {
 	d.r, d.base = r, base
 }
 
+// span is what was read since from; nothing where the body breaks off.
+func (d *requestDecoder) span(from int) []byte {
+	return d.base[min(from, d.r.End()):d.r.End()]
+}
+
 // where is a path with the positions at hand in its brackets.
 func (d *requestDecoder) where(path string) string {
 	var b strings.Builder
@@ -152,7 +157,7 @@ func (d *requestDecoder) typed(f llm.Feature, path, want string, kinds ...byte) 
 func (d *requestDecoder) unless(nothing string, f llm.Feature, path string) {
 	from := d.r.Start()
 	if v := d.name(path); v != "" && v != nothing {
-		d.add(f, path, d.base[from:d.r.End()])
+		d.add(f, path, d.span(from))
 	}
 }
 

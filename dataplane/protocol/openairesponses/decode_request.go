@@ -70,7 +70,7 @@ func (d *requestDecoder) member() {
 	case "user":
 		from := d.r.Start()
 		d.user = d.text(name)
-		d.userRaw = d.base[from:d.r.End()]
+		d.userRaw = d.span(from)
 	case "safety_identifier":
 		d.endUser = d.text(name)
 	default:
@@ -86,7 +86,7 @@ func (d *requestDecoder) option(name string) {
 	case "background":
 		from := d.r.Start()
 		if v := d.flag(name); v != nil && *v {
-			d.add(llm.FeatureBackground, name, d.base[from:d.r.End()])
+			d.add(llm.FeatureBackground, name, d.span(from))
 		}
 	case "previous_response_id":
 		d.stored = d.stored || d.r.Kind() == '"'
@@ -106,7 +106,7 @@ func (d *requestDecoder) option(name string) {
 	case "top_logprobs":
 		from := d.r.Start()
 		if n, ok := d.r.Int(); ok && n > 0 {
-			d.add(llm.FeatureLogprobs, name, d.base[from:d.r.End()])
+			d.add(llm.FeatureLogprobs, name, d.span(from))
 		}
 	case "metadata":
 		d.metadata(name)
@@ -140,7 +140,7 @@ func (d *requestDecoder) metadata(name string) {
 		n++
 	}
 	if n > 0 {
-		d.add(llm.FeatureMetadata, name, d.base[from:d.r.End()])
+		d.add(llm.FeatureMetadata, name, d.span(from))
 	}
 }
 
@@ -188,9 +188,9 @@ func (d *requestDecoder) include() {
 		case encryptedContent:
 			d.req.WantState = true
 		case outputLogprobs:
-			d.add(llm.FeatureLogprobs, "include[]", d.base[from:d.r.End()])
+			d.add(llm.FeatureLogprobs, "include[]", d.span(from))
 		default:
-			d.add(llm.FeatureInclude, "include[]", d.base[from:d.r.End()])
+			d.add(llm.FeatureInclude, "include[]", d.span(from))
 		}
 	})
 }
@@ -219,7 +219,7 @@ func (d *requestDecoder) cacheOptions() {
 		case "prewarm": // the prompt is to be cached, and nothing to be answered
 			from := d.r.Start()
 			if v := d.flag(path + ".prewarm"); v != nil && *v {
-				d.add(llm.FeatureCachedContent, path+".prewarm", d.base[from:d.r.End()])
+				d.add(llm.FeatureCachedContent, path+".prewarm", d.span(from))
 			}
 		default:
 			d.unknown(path)

@@ -39,7 +39,7 @@ func (d *requestDecoder) tool() {
 		d.refuse(path+".type", "is missing; expected function, custom, namespace or the type of a built-in tool")
 	default:
 		d.forget(before)
-		d.req.Tools = append(d.req.Tools, llm.Tool{Server: kind, Native: d.base[from:d.r.End()]})
+		d.req.Tools = append(d.req.Tools, llm.Tool{Server: kind, Native: d.span(from)})
 	}
 }
 
@@ -190,7 +190,7 @@ func (d *requestDecoder) toolChoice() {
 		switch {
 		case others: // among them are built-in ones
 			d.forget(before)
-			d.add(llm.FeatureServerTool, path, d.base[from:d.r.End()])
+			d.add(llm.FeatureServerTool, path, d.span(from))
 		case len(names) == 0:
 			d.refuse(path+".tools", "must name at least one tool")
 		}
@@ -198,7 +198,7 @@ func (d *requestDecoder) toolChoice() {
 		d.wrong(path, choiceForms)
 	default: // a built-in tool must be called
 		d.forget(before)
-		d.add(llm.FeatureServerTool, path, d.base[from:d.r.End()])
+		d.add(llm.FeatureServerTool, path, d.span(from))
 	}
 }
 

@@ -82,6 +82,9 @@ func normalItem(v any) any {
 		if c, _ := it["caller"].(map[string]any); c["type"] == "direct" {
 			delete(it, "caller")
 		}
+		if it["arguments"] == "" { // which is no JSON
+			it["arguments"] = "{}"
+		}
 	case "reasoning":
 		var texts []string
 		for _, list := range []string{"summary", "content"} {
