@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
@@ -84,6 +85,7 @@ func newPairRig(t testing.TB, p pair, options ...rigOption) *pairRig {
 	t.Helper()
 	provider := fakeprovider.New(fakeprovider.Config{Keys: []string{keyA, keyB}, Strict: true})
 	s := &seen{protocol: p.from, next: http.DefaultTransport}
+	s.ended.L = &s.mu
 	up := httptest.NewServer(s.refusals(provider))
 	t.Cleanup(up.Close)
 	options = append([]rigOption{speaking(p.to), oneAccount}, options...)
@@ -120,12 +122,17 @@ func speaking(p fakeprovider.Protocol) rigOption {
 // oneAccount leaves one credential, so that every failure reaches the caller.
 func oneAccount(ts *syncv1.TenantShard) { ts.Credentials = ts.Credentials[:1] }
 
+// tryOnce shows the caller the first failure.
+func tryOnce(ts *syncv1.TenantShard) {
+	ts.Routes[0].Scheduling = &configv1.SchedulingPolicy{MaxAttempts: proto.Int32(1)}
+}
+
 // upstreamModel is what the model is called by its provider.
 func upstreamModel(name string) rigOption {
 	return func(ts *syncv1.TenantShard) { ts.Models[0].UpstreamModel = name }
 }
 
-// declared sets what the route does with what cannot be carried.
+// compat says how the upstream deviates from its protocol.
 func compat(c *configv1.Compat) rigOption {
 	return func(ts *syncv1.TenantShard) { ts.Providers[0].Capabilities[0].Compat = c }
 }
@@ -160,9 +167,11 @@ func (g *pairRig) sent(t testing.TB) *fakeprovider.Request {
 type seen struct {
 	protocol fakeprovider.Protocol
 	next     http.RoundTripper
+	ended    sync.Cond // of an answer of the provider
 
 	mu     sync.Mutex
 	faults []string    // guarded by mu
+	told   []string    // guarded by mu: what the provider answered
 	last   []byte      // guarded by mu: body of the last answer
 	header http.Header // guarded by mu: of the last answer
 }
@@ -181,6 +190,17 @@ func (s *seen) verdict(t testing.TB) {
 	}
 }
 
+// answer is the n-th answer of the provider, from 0. It waits for its end, which the
+// client may see before the provider's handler returned.
+func (s *seen) answer(n int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.told) <= n {
+		s.ended.Wait()
+	}
+	return s.told[n]
+}
+
 // body is the last answer as it came over the wire.
 func (s *seen) body() string {
 	s.mu.Lock()
@@ -193,6 +213,13 @@ func (s *seen) head(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.header.Get(name)
+}
+
+// headers are those of the last answer.
+func (s *seen) headers() http.Header {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.header.Clone()
 }
 
 // refusals notes what the provider refuses of its own accord.
@@ -208,12 +235,16 @@ func (s *seen) refusals(next http.Handler) http.Handler {
 			if tee.status >= 400 && !strings.Contains(tee.told.String(), scripted) {
 				s.blame("the provider refused what the gateway sent: " + tee.told.String() + "\nto " + r.URL.String() + "\n" + string(body))
 			}
+			s.mu.Lock()
+			s.told = append(s.told, tee.told.String())
+			s.mu.Unlock()
+			s.ended.Broadcast()
 		}()
 		next.ServeHTTP(tee, r)
 	})
 }
 
-// teeWriter keeps the status and, of failures, the body.
+// teeWriter keeps the status and the body.
 type teeWriter struct {
 	http.ResponseWriter
 	status int
@@ -228,9 +259,7 @@ func (w *teeWriter) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (w *teeWriter) Write(p []byte) (int, error) {
-	if w.status >= 400 {
-		w.told.Write(p)
-	}
+	w.told.Write(p)
 	return w.ResponseWriter.Write(p)
 }
 
