@@ -10,6 +10,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/endpoint"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
 )
@@ -59,10 +60,10 @@ func candidates(call *inbound.Call, who *auth.Principal, d resolve.Decision) ([]
 		return plan.Expand(call.View, who, d, number, convertible[call.Target.Protocol]...), nil
 	}
 	list := plan.Expand(call.View, who, d, number, otherwise(call.Target)...)
-	if openAIEndpoint(call.Target) {
+	if call.Target.Protocol != protocol.OpenAIResponses {
 		for i := range list {
 			if list[i].Protocol == configv1.Protocol_PROTOCOL_OPENAI_RESPONSES {
-				list[i].Protocol = number
+				list[i].Protocol = configv1.Protocol_PROTOCOL_OPENAI_CHAT
 			}
 		}
 	}
@@ -84,10 +85,17 @@ func candidates(call *inbound.Call, who *auth.Principal, d resolve.Decision) ([]
 // otherwise lists the protocols in which an operation can be had of an upstream that
 // does not speak the caller's, the best first.
 func otherwise(t protocol.Target) []configv1.Protocol {
+	var others []configv1.Protocol
 	if openAIEndpoint(t) {
-		return []configv1.Protocol{configv1.Protocol_PROTOCOL_OPENAI_RESPONSES}
+		others = append(others, configv1.Protocol_PROTOCOL_OPENAI_RESPONSES)
 	}
-	return nil
+	for _, name := range endpoint.Convertible(t) {
+		others = append(others, protocolNumber(name))
+		if name == protocol.OpenAIChat {
+			others = append(others, configv1.Protocol_PROTOCOL_OPENAI_RESPONSES)
+		}
+	}
+	return others
 }
 
 // featureOf is the feature that a model must have for an operation, if it states any.
