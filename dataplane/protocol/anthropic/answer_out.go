@@ -158,7 +158,7 @@ func appendInput(b []byte, args string) []byte {
 		return append(b, "{}"...)
 	}
 	from := len(b)
-	if b = append(b, args...); isObject(b[from:]) {
+	if b = append(b, args...); isObject(new(wirejson.Reader), b[from:]) {
 		return b
 	}
 	return wirejson.AppendString(b[:from], args)

@@ -63,7 +63,9 @@ func (d *requestReader) media(b *block, path string) *llm.Media {
 		d.refuse(path+".source."+missing, "is missing")
 		return nil
 	}
-	d.extra(llm.FeatureImageDetail, d.where(path)+".transformations", b.transformations)
+	if len(b.transformations) > 0 {
+		d.extra(llm.FeatureImageDetail, d.where(path)+".transformations", b.transformations)
+	}
 	return m
 }
 

@@ -23,7 +23,7 @@ func (d *requestReader) message() {
 			role = d.word(r, path+".role")
 		case "content":
 			stated = r.Kind() != 'n'
-			parts = d.content(r, d.body, path+".content", false)
+			parts = d.content(r, d.body, &inMessages)
 		case "clear_at", "output_config": // of a system message: what changes from there on
 			at := d.where(path + "." + string(r.Name()))
 			d.extra(llm.FeatureContextEdit, at, r.Value())
@@ -83,21 +83,34 @@ func (d *requestReader) allowed(parts []llm.Part, kind llm.PartKind, name, role 
 	}
 }
 
+// place is where a content stands.
+type place struct {
+	list, element string
+	inside        bool // of a result
+}
+
+// The places of contents.
+var (
+	inSystem   = place{list: "system", element: "system[]"}
+	inMessages = place{list: "messages[].content", element: "messages[].content[]"}
+	inResults  = place{list: "messages[].content[].content", element: "messages[].content[].content[]", inside: true}
+)
+
 // content reads a text or a list of blocks. data is what r reads.
-func (d *requestReader) content(r *wirejson.Reader, data []byte, path string, inside bool) []llm.Part {
+func (d *requestReader) content(r *wirejson.Reader, data []byte, at *place) []llm.Part {
 	switch r.Kind() {
 	case '"':
-		return []llm.Part{{Text: d.text(r, path)}}
+		return []llm.Part{{Text: d.text(r, at.list)}}
 	case 'n':
 		r.Skip()
 		return nil
 	case '[':
 	default:
-		d.wrong(path, "a string or a list of blocks")
+		d.wrong(at.list, "a string or a list of blocks")
 	}
 	var parts []llm.Part
-	d.each(r, path, maxBlocks, func() {
-		if p, ok := d.block(r, data, path+"[]", inside); ok {
+	d.each(r, at.list, maxBlocks, func() {
+		if p, ok := d.block(r, data, at); ok {
 			parts = append(parts, p)
 		}
 	})
@@ -108,69 +121,76 @@ func (d *requestReader) content(r *wirejson.Reader, data []byte, path string, in
 type block struct {
 	kind                                      string
 	text, thinking, signature, data           string
-	id, name, toolUse, title, context         string
+	id, name, toolUse, title, context, said   string
 	source, content, citations, input, caller []byte
 	toolset, transformations                  []byte
 	failed                                    *bool
 	cache                                     llm.Cache
 
+	spoken  bool     // the content is the text said
 	bad     string   // a member that is no text and should be one
 	unknown []string // members that no block of this protocol's basic types has
 }
 
 // block reads a block. It reports false if it cannot be understood.
-func (d *requestReader) block(r *wirejson.Reader, data []byte, path string, inside bool) (llm.Part, bool) {
+func (d *requestReader) block(r *wirejson.Reader, data []byte, at *place) (llm.Part, bool) {
 	from := r.Start()
 	if r.Kind() != '{' {
-		d.wrong(path, "an object")
+		d.wrong(at.element, "an object")
 	}
 	if !r.Enter('{') {
 		return llm.Part{}, false
 	}
 	var b block
 	for r.Next() {
-		d.blockMember(r, &b, path)
+		d.blockMember(r, &b, at.element)
 	}
-	return d.part(&b, path, inside, data[from:r.End()])
+	return d.part(&b, at, data[from:r.End()])
+}
+
+// take reads a text. Blocks of other types may have the same name for something else,
+// so that it is not known yet whether another value is wrong.
+func (b *block) take(r *wirejson.Reader, to *string, name string) {
+	if r.Null() {
+		return
+	}
+	s, ok := r.Text()
+	if !ok && b.bad == "" {
+		b.bad = name
+	}
+	*to = s
 }
 
 func (d *requestReader) blockMember(r *wirejson.Reader, b *block, path string) {
-	// Blocks of other types may have the same names for other things.
-	take := func(to *string, name string) {
-		if r.Null() {
-			return
-		}
-		s, ok := r.Text()
-		if !ok && b.bad == "" {
-			b.bad = name
-		}
-		*to = s
-	}
-	switch name := string(r.Name()); name {
+	switch string(r.Name()) {
 	case "type":
-		b.kind = d.word(r, path+".type")
+		b.kind, _ = r.String(maxWord)
 	case "text":
-		take(&b.text, name)
+		b.take(r, &b.text, "text")
 	case "thinking":
-		take(&b.thinking, name)
+		b.take(r, &b.thinking, "thinking")
 	case "signature":
-		take(&b.signature, name)
+		b.take(r, &b.signature, "signature")
 	case "data":
-		take(&b.data, name)
+		b.take(r, &b.data, "data")
 	case "id":
-		take(&b.id, name)
+		b.take(r, &b.id, "id")
 	case "name":
-		take(&b.name, name)
+		b.take(r, &b.name, "name")
 	case "tool_use_id":
-		take(&b.toolUse, name)
+		b.take(r, &b.toolUse, "tool_use_id")
 	case "title":
-		take(&b.title, name)
+		b.take(r, &b.title, "title")
 	case "context":
-		take(&b.context, name)
+		b.take(r, &b.context, "context")
 	case "source":
 		b.source = r.Value()
 	case "content":
-		b.content = r.Value()
+		if b.spoken = r.Kind() == '"'; b.spoken {
+			b.said, _ = r.Text()
+		} else {
+			b.content = r.Value()
+		}
 	case "citations":
 		b.citations = r.Value()
 	case "input":
@@ -182,18 +202,18 @@ func (d *requestReader) blockMember(r *wirejson.Reader, b *block, path string) {
 	case "transformations":
 		b.transformations = r.Value()
 	case "is_error":
-		b.failed = d.flag(r, path+".is_error")
+		b.failed = d.flag(r, "messages[].content[].is_error")
 	case "cache_control":
 		b.cache = d.cache(r, path+".cache_control")
 	default:
-		b.unknown = append(b.unknown, name)
+		b.unknown = append(b.unknown, string(r.Name()))
 		r.Skip()
 	}
 }
 
 // part makes a part of a block. raw is the block as it stands.
-func (d *requestReader) part(b *block, path string, inside bool, raw []byte) (llm.Part, bool) {
-	p := llm.Part{Cache: b.cache}
+func (d *requestReader) part(b *block, at *place, raw []byte) (llm.Part, bool) {
+	p, path := llm.Part{Cache: b.cache}, at.element
 	switch b.kind {
 	case "text":
 		p.Text = b.text
@@ -213,7 +233,7 @@ func (d *requestReader) part(b *block, path string, inside bool, raw []byte) (ll
 	case "tool_use":
 		p.Kind, p.Call = llm.PartCall, d.call(b, path)
 	case "tool_result":
-		if inside {
+		if at.inside {
 			d.refuse(path, "is a tool_result inside another one")
 			return p, false
 		}
@@ -251,7 +271,7 @@ func (d *requestReader) call(b *block, path string) *llm.Call {
 	if len(b.caller) > 0 && !d.direct(b.caller) {
 		d.extra(llm.FeatureServerTool, d.where(path)+".caller", b.caller)
 	}
-	d.extra(llm.FeatureServerTool, d.where(path)+".toolset_name", b.toolset)
+	d.toolset(b, path)
 	c := &llm.Call{ID: PlainID(b.id), Name: b.name}
 	if len(b.input) > 0 && b.input[0] == '{' {
 		c.Arguments = string(b.input)
@@ -279,13 +299,23 @@ func (d *requestReader) result(b *block, path string) *llm.Result {
 	if b.toolUse == "" {
 		d.refuse(path+".tool_use_id", "is missing")
 	}
-	d.extra(llm.FeatureServerTool, d.where(path)+".toolset_name", b.toolset)
+	d.toolset(b, path)
 	res := &llm.Result{CallID: PlainID(b.toolUse), Error: b.failed != nil && *b.failed}
-	if len(b.content) > 0 {
+	switch {
+	case b.spoken:
+		res.Parts = []llm.Part{{Text: b.said}}
+	case len(b.content) > 0:
 		d.inner.ResetStrict(b.content)
-		res.Parts = d.content(&d.inner, b.content, path+".content", true)
+		res.Parts = d.content(&d.inner, b.content, &inResults)
 	}
 	return res
+}
+
+// toolset keeps the name of a set of tools that the vendor defines.
+func (d *requestReader) toolset(b *block, path string) {
+	if len(b.toolset) > 0 {
+		d.extra(llm.FeatureServerTool, d.where(path)+".toolset_name", b.toolset)
+	}
 }
 
 // citations reads the sources of a text.

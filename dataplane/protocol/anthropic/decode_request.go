@@ -112,7 +112,7 @@ func (d *requestReader) system() {
 	if d.r.Null() {
 		return
 	}
-	parts := d.content(&d.r, d.body, "system", false)
+	parts := d.content(&d.r, d.body, &inSystem)
 	for i := range parts {
 		if parts[i].Kind != llm.PartText {
 			d.refuse("system", "may have blocks of type text alone")

@@ -251,7 +251,7 @@ func (w *requestWriter) call(p *llm.Part) *fault.Error {
 	}
 	from := len(w.b)
 	w.b = append(w.b, args...)
-	if !isObject(w.b[from:]) {
+	if !isObject(&w.check, w.b[from:]) {
 		at := w.at(llm.Core)
 		return &fault.Error{
 			Class: fault.InvalidRequest,
@@ -264,8 +264,7 @@ func (w *requestWriter) call(p *llm.Part) *fault.Error {
 }
 
 // isObject reports whether b is a JSON object, whole and alone.
-func isObject(b []byte) bool {
-	var r wirejson.Reader
+func isObject(r *wirejson.Reader, b []byte) bool {
 	r.ResetLenient(b)
 	if r.Kind() != '{' {
 		return false

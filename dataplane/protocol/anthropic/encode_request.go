@@ -111,6 +111,7 @@ type requestWriter struct {
 	marked  int // that were passed by
 	results map[*llm.Result]llm.Cache
 	ids     callIDs
+	check   wirejson.Reader
 	format  string // an instruction that stands for a format
 }
 

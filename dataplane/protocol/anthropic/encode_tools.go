@@ -125,7 +125,7 @@ func (w *requestWriter) schema(raw []byte) *fault.Error {
 		w.b = append(w.b, raw...)
 		return nil
 	}
-	var r wirejson.Reader
+	r := &w.check
 	r.ResetLenient(raw)
 	kind, lost, properties := "", false, false
 	r.Enter('{')

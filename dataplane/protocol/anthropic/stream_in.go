@@ -342,7 +342,7 @@ func (d *eventReader) shut(i int, emit func(llm.Event)) {
 			emit(llm.Event{Kind: llm.EventState, Index: b.part, State: &llm.State{Kind: llm.AnthropicSignature, Data: string(b.held)}})
 		}
 	case llm.PartNative:
-		if len(b.held) > 0 && isObject(b.held) {
+		if len(b.held) > 0 && isObject(new(wirejson.Reader), b.held) {
 			b.native.Raw = withInput(b.native.Raw, b.held)
 		}
 		d.begin(b, &llm.Part{Kind: b.kind, Native: b.native}, emit)
