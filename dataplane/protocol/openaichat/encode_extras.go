@@ -200,9 +200,16 @@ func (e *requestEncoder) carry(x llm.Extra) *fault.Error {
 	return e.c.Dropped(x.Feature, x.Field)
 }
 
-// cacheOption takes prompt_cache_options of Responses, whole or a member of it.
+// cacheOption takes a mark of the whole request: prompt_cache_options of Responses, or
+// a member of it, and Anthropic's cache_control beside the messages.
 func (e *requestEncoder) cacheOption(x llm.Extra, o option) *fault.Error {
 	switch {
+	case e.c.From == protocol.Anthropic && x.Field == "cache_control":
+		// A mark after the last block that can have one is what Chat's implicit breakpoint is.
+		if bytes.Contains(x.Raw, []byte(`"1h"`)) {
+			return e.c.Dropped(llm.FeatureCacheLifetime, x.Field)
+		}
+		return nil
 	case e.c.From != protocol.OpenAIResponses:
 	case strings.HasSuffix(x.Field, "prompt_cache_options"):
 		e.given[optCacheOptions] = x.Raw

@@ -25,9 +25,11 @@ func (*Codec) Support(f llm.Feature) protocol.Support {
 		return protocol.Carry()
 
 	// Content.
-	case llm.FeatureImage, llm.FeatureImageDetail, llm.FeatureDocument, llm.FeatureRefusalHistory, llm.FeatureParticipantName,
+	case llm.FeatureImage, llm.FeatureDocument, llm.FeatureRefusalHistory, llm.FeatureParticipantName,
 		llm.FeatureSystemPosition:
 		return protocol.Carry()
+	case llm.FeatureImageDetail:
+		return but(protocol.Drop, "detail alone")
 	case llm.FeatureImageURL:
 		return but(protocol.Reject, "http and https alone")
 	case llm.FeatureAudioInput:
