@@ -60,11 +60,21 @@ func candidates(call *inbound.Call, who *auth.Principal, d resolve.Decision) ([]
 		return plan.Expand(call.View, who, d, number, convertible[call.Target.Protocol]...), nil
 	}
 	list := plan.Expand(call.View, who, d, number, otherwise(call.Target)...)
-	if call.Target.Protocol != protocol.OpenAIResponses {
+	for i := range list {
+		list[i].Use = call.Target.Op.String()
+	}
+	if call.Target.Op != protocol.OpCountTokens && call.Target.Op != protocol.OpCompact {
 		for i := range list {
 			if list[i].Protocol == configv1.Protocol_PROTOCOL_OPENAI_RESPONSES {
 				list[i].Protocol = configv1.Protocol_PROTOCOL_OPENAI_CHAT
 			}
+		}
+	}
+	if call.Target.Op == protocol.OpCountTokens {
+		// Whoever speaks the caller's protocol counts what the caller sent.
+		native := func(c plan.Candidate) bool { return c.Capability != nil && c.Protocol == number }
+		if slices.ContainsFunc(list, native) {
+			list = slices.DeleteFunc(list, func(c plan.Candidate) bool { return !native(c) })
 		}
 	}
 	need := featureOf(call.Target.Op)

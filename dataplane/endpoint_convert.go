@@ -31,6 +31,7 @@ func (n *Node) endpointConverter(call *inbound.Call, e *endpoint.Call, public st
 			Public:  public,
 			Model:   c.UpstreamModel(),
 			Options: options,
+			Compat:  c.Compat(),
 		})
 	}
 }

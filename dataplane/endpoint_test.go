@@ -3,6 +3,7 @@ package dataplane
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/rs/zerolog"
 	"google.golang.org/genai"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
@@ -17,6 +19,23 @@ import (
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
 )
+
+// newStrictRig is newRig before a provider that refuses what the real ones refuse.
+func newStrictRig(t testing.TB, options ...rigOption) *rig {
+	t.Helper()
+	provider := fakeprovider.New(fakeprovider.Config{Keys: []string{keyA, keyB}, Strict: true})
+	up := httptest.NewServer(provider)
+	t.Cleanup(up.Close)
+	n, err := staticNode(testView(t, up.URL, options...), t.TempDir(), zerolog.New(zerolog.NewTestWriter(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.wal.Close() })
+	t.Cleanup(n.transport.Close)
+	front := httptest.NewServer(n)
+	t.Cleanup(front.Close)
+	return &rig{node: n, url: front.URL, provider: provider, wal: n.wal}
+}
 
 // offering leaves the provider of a rig with some protocols alone.
 func offering(ps ...configv1.Protocol) rigOption {

@@ -44,6 +44,9 @@ func (n *Node) finish(ctx context.Context, call *inbound.Call, who *auth.Princip
 	if call.Shape != nil {
 		e = e.Str("model", call.Shape.Model).Bool("stream", call.Target.Stream)
 	}
+	if v := call.Writer.Header().Get(countHeader); v != "" {
+		e = e.Str("token_count", v)
+	}
 	if c := res.Winner; c != nil {
 		e = e.Str("candidate", c.ID).
 			Int64("bytes", res.Answer.Bytes).

@@ -124,6 +124,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Log:        n.log,
 	})
 	call.Committed = call.Committed || res.Winner != nil
+	n.countHere(call, res)
 	return who, res
 }
 

@@ -57,6 +57,10 @@ type Candidate struct {
 	Protocol   configv1.Protocol    // that the upstream is called in: the caller's own if it speaks it
 	Capability *configv1.Capability // how the provider speaks Protocol; nil if it speaks none that will do
 	BaseURL    string
+
+	// Use tells apart what a model is called for, where that is not generation. An
+	// account that fails at one use does not rest for the others.
+	Use string
 }
 
 // Compat is how the candidate's server deviates from its protocol, as the capability

@@ -51,6 +51,7 @@ type restKey struct {
 	scope   Scope
 	subject string
 	model   string
+	use     string // plan.Candidate.Use, in the scopes of a model
 }
 
 type failures struct {
@@ -65,17 +66,17 @@ func newRests() rests {
 func keyOf(s Scope, c *plan.Candidate) restKey {
 	switch s {
 	case Credential:
-		return restKey{s, c.CredentialKey, ""}
+		return restKey{scope: s, subject: c.CredentialKey}
 	case QuotaModel:
-		return restKey{s, c.QuotaKey, c.UpstreamModel()}
+		return restKey{s, c.QuotaKey, c.UpstreamModel(), c.Use}
 	case Quota:
-		return restKey{s, c.QuotaKey, ""}
+		return restKey{scope: s, subject: c.QuotaKey}
 	case UpstreamModel:
-		return restKey{s, c.Upstream.GetId(), c.UpstreamModel()}
+		return restKey{s, c.Upstream.GetId(), c.UpstreamModel(), c.Use}
 	case Upstream:
-		return restKey{s, c.Upstream.GetId(), ""}
+		return restKey{scope: s, subject: c.Upstream.GetId()}
 	}
-	return restKey{CredentialModel, c.CredentialKey, c.UpstreamModel()}
+	return restKey{CredentialModel, c.CredentialKey, c.UpstreamModel(), c.Use}
 }
 
 // active returns the cooldown of the candidate that ends last.

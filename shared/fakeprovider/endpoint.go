@@ -292,7 +292,7 @@ func (c *call) readForm(f endpointForm, boundary string) *Failure {
 
 // serveEndpoint answers a request of these operations by its step.
 func (c *call) serveEndpoint() {
-	c.step = c.p.scripts.next(c.key, c.ask.model, c.protocol)
+	c.step = c.p.scripts.next(c.key, c.ask.model, c.protocol, c.operation)
 	if !c.pause(c.step.DelayHeaders) || !c.pass(c.step.HeaderGate) {
 		return
 	}

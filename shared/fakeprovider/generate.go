@@ -51,7 +51,7 @@ func (c *call) streamType() string {
 
 // generate answers a generation request by its step.
 func (c *call) generate() {
-	c.step = c.p.scripts.next(c.key, c.ask.model, c.protocol)
+	c.step = c.p.scripts.next(c.key, c.ask.model, c.protocol, c.operation)
 	if !c.pause(c.step.DelayHeaders) || !c.pass(c.step.HeaderGate) {
 		return
 	}

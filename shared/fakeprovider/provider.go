@@ -167,6 +167,10 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case ListModels, GetModel:
 		c.serveModels()
 	case CountTokens:
+		if c.step = c.p.scripts.next(c.key, c.ask.model, c.protocol, c.operation); c.step.Fail != nil {
+			c.writeFailure(*c.step.Fail)
+			return
+		}
 		c.serveCount()
 	case Generate:
 		c.generate()

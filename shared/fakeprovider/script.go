@@ -25,18 +25,25 @@ type Match struct {
 	Model string `json:"model,omitempty"`
 	// Protocol is the protocol the request speaks.
 	Protocol Protocol `json:"protocol,omitempty"`
+	// Operation is what the request asks for. Empty fits all but CountTokens, which
+	// clients ask for beside what they are about.
+	Operation Operation `json:"operation,omitempty"`
 }
 
-func (m Match) fits(key, model string, p Protocol) bool {
+func (m Match) fits(key, model string, p Protocol, o Operation) bool {
 	return (m.Key == "" || m.Key == key) &&
 		(m.Model == "" || m.Model == model) &&
-		(m.Protocol == "" || m.Protocol == p)
+		(m.Protocol == "" || m.Protocol == p) &&
+		(m.Operation == o || m.Operation == "" && o != CountTokens)
 }
 
-// weight orders matches that fit the same request. A key says more than a model,
-// and a model more than a protocol.
+// weight orders matches that fit the same request. An operation says more than a key,
+// a key more than a model, and a model more than a protocol.
 func (m Match) weight() int {
 	w := 0
+	if m.Operation != "" {
+		w += 8
+	}
 	if m.Key != "" {
 		w += 4
 	}
@@ -50,8 +57,8 @@ func (m Match) weight() int {
 }
 
 // Script is what happens to the generation requests that fit Match, in order. When
-// several scripts fit a request, the one whose Match says most wins: a key before
-// a model, a model before a protocol.
+// several scripts fit a request, the one whose Match says most wins: an
+// operation before a key, a key before a model, a model before a protocol.
 type Script struct {
 	Match Match `json:"match"`
 
@@ -310,12 +317,12 @@ func (s *scripts) clear() {
 }
 
 // next takes a step for a request.
-func (s *scripts) next(key, model string, p Protocol) Step {
+func (s *scripts) next(key, model string, p Protocol, o Operation) Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var best *running
 	for m, r := range s.byKey {
-		if m.fits(key, model, p) && !r.over() && (best == nil || m.weight() > best.Match.weight()) {
+		if m.fits(key, model, p, o) && !r.over() && (best == nil || m.weight() > best.Match.weight()) {
 			best = r
 		}
 	}

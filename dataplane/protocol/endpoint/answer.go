@@ -78,6 +78,7 @@ type account struct {
 	search     int64   // search units
 	things     int64   // pictures, or whatever else the answer is a list of
 	tokens     int64   // the answer of a count
+	measured   bool    // there was one
 }
 
 // read reads the object that comes next and reports whether there was one.
@@ -106,7 +107,7 @@ func (a *account) read(r *wirejson.Reader) (object bool) {
 		case "seconds":
 			a.length = number(r)
 		case "input_tokens", "totalTokens":
-			a.tokens, _ = r.Int()
+			a.tokens, a.measured = r.Int()
 		}
 	}
 	return true

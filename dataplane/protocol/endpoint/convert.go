@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
@@ -15,6 +17,7 @@ type To struct {
 	Public  string         // model name for the caller
 	Model   string         // the upstream's model name
 	Options protocol.Options
+	Compat  *configv1.Compat
 }
 
 // Convertible lists the protocols to which an operation is converted, beside the
@@ -26,6 +29,9 @@ func Convertible(t protocol.Target) []protocol.Name {
 			return []protocol.Name{protocol.OpenAIChat}
 		}
 		return []protocol.Name{protocol.Gemini}
+	case protocol.OpCountTokens:
+		return slices.DeleteFunc([]protocol.Name{protocol.Anthropic, protocol.OpenAIResponses, protocol.Gemini},
+			func(p protocol.Name) bool { return p == t.Protocol })
 	}
 	return nil
 }
@@ -36,6 +42,9 @@ func Convertible(t protocol.Target) []protocol.Name {
 func (c *Call) Convert(body []byte, to To) (*protocol.Converted, *fault.Error) {
 	if !slices.Contains(Convertible(c.target), to.Codec.Name()) {
 		return nil, fault.Newf(fault.RequestNotSupported, "This call is not converted: the upstreams of this model speak %s.", to.Codec.Name())
+	}
+	if c.target.Op == protocol.OpCountTokens {
+		return c.countIn(body, to)
 	}
 	conv := &protocol.Conversion{
 		From: c.target.Protocol, To: to.Codec.Name(), Public: to.Public, Model: to.Model,

@@ -28,6 +28,7 @@ type Call struct {
 	inspector protocol.Inspector
 	ask       ask
 	models    []protocol.Span // where a body of Gemini repeats the model of the path
+	nested    protocol.Span   // the generation request inside a request for a count
 }
 
 // ask is what a request asks for, as far as it bears on cost and conversion.
@@ -54,7 +55,7 @@ func For(base protocol.Codec, t protocol.Target) protocol.Codec {
 // Inspect reads a request body once, strictly.
 func (c *Call) Inspect(body []byte, t protocol.Target) (*protocol.Shape, *fault.Error) {
 	c.target = t
-	c.ask, c.models = ask{}, nil
+	c.ask, c.models, c.nested = ask{}, nil, protocol.Span{}
 	if t.Op.ByObject() && t.Op != protocol.OpVideoRemix {
 		return &protocol.Shape{Choices: 1}, nil // no body counts
 	}

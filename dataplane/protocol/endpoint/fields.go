@@ -63,9 +63,9 @@ func (c *Call) readFields(body []byte) (*protocol.Shape, *fault.Error) {
 				c.field(name, v, s)
 			}
 		case "prompt", "input", "query", "instructions":
-			c.prompt(r, s, false)
+			c.words(r, s, false)
 		case "documents":
-			c.prompt(r, s, true)
+			c.words(r, s, true)
 		case "images":
 			c.pictures(r, s)
 		case "user":
@@ -102,9 +102,9 @@ func (c *Call) field(name, value string, s *protocol.Shape) {
 	}
 }
 
-// prompt counts the texts in a value. each says that it is a list whose elements go to
+// words counts the texts in a value. each says that it is a list whose elements go to
 // the model one at a time.
-func (c *Call) prompt(r *wirejson.Reader, s *protocol.Shape, each bool) {
+func (c *Call) words(r *wirejson.Reader, s *protocol.Shape, each bool) {
 	if !each {
 		n := c.texts(r, s)
 		s.PromptBytes += n

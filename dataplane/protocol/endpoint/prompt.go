@@ -62,6 +62,7 @@ func (c *Call) inspectGeminiCount(body []byte) (*protocol.Shape, *fault.Error) {
 		c.ask.tokens = tokensOf(outer.PromptBytes)
 		return outer, nil
 	}
+	c.nested = at
 	inner, f := c.Codec.Inspect(at.Of(body), t)
 	if f != nil {
 		return nil, f
