@@ -53,23 +53,32 @@ func (w *requestWriter) instructions() *fault.Error {
 	return nil
 }
 
-// conversation writes the messages.
+// conversation writes the messages. Turns of which nothing can be written are left out,
+// and neighbours of one side are one message then too.
 func (w *requestWriter) conversation() *fault.Error {
 	w.b = append(wirejson.AppendMember(w.b, "messages"), '[')
-	empty := len(w.b)
+	empty, spoke := len(w.b), ""
 	for i := range w.turns {
 		t := &w.turns[i]
 		before := len(w.b)
-		w.b = append(wirejson.AppendStringMember(append(wirejson.AppendElement(w.b), '{'), "role", t.role), `,"content":[`...)
+		if t.role == spoke {
+			w.b = w.b[:before-len("]}")]
+		} else {
+			w.b = append(wirejson.AppendStringMember(append(wirejson.AppendElement(w.b), '{'), "role", t.role), `,"content":[`...)
+		}
 		nothing := len(w.b)
 		if f := w.turn(t, i == len(w.turns)-1); f != nil {
 			return f
 		}
-		if len(w.b) == nothing {
+		switch {
+		case len(w.b) > nothing:
+			spoke = t.role
+			w.b = append(w.b, "]}"...)
+		case t.role == spoke:
+			w.b = append(w.b, "]}"...)
+		default:
 			w.b = w.b[:before]
-			continue
 		}
-		w.b = append(w.b, "]}"...)
 	}
 	if len(w.b) == empty && !w.own {
 		return &fault.Error{

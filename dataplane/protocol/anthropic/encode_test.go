@@ -430,6 +430,14 @@ func TestUserHasTheFirstTurn(t *testing.T) {
 	}
 }
 
+// Where nothing of a turn is left, its neighbours are one message.
+func TestNeighboursOfATurnThatIsLeftOutAreOneMessage(t *testing.T) {
+	t.Parallel()
+	body := encode(t, asked(user(text("hi")), assistant(llm.Part{Kind: llm.PartReasoning, Text: "hm"}), user(text("go"))), conversion(protocol.OpenAIChat))
+	wants(t, body, `[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"go"}]}]`, "messages")
+	accepted(t, body)
+}
+
 // The vendor refuses an answer that is begun with space at its end.
 func TestBegunAnswerHasNoSpaceAtItsEnd(t *testing.T) {
 	t.Parallel()

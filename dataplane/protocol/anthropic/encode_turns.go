@@ -139,7 +139,9 @@ func (w *requestWriter) keepTurns() {
 			p := &m.Parts[j]
 			n := len(w.turns)
 			switch {
-			case role == roleSystem && n == 0:
+			case p.Kind == llm.PartText && p.Text == "":
+				continue // would be refused
+			case role == roleSystem && n == 0 && p.Kind == llm.PartText:
 				w.system = append(w.system, p)
 				continue
 			case n == 0 || w.turns[n-1].role != role:
