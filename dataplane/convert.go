@@ -11,7 +11,6 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/bridge"
-	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/endpoint"
 )
 
 // convertible lists the protocols to which a call of each protocol is converted, the
@@ -34,8 +33,8 @@ var convertible = map[protocol.Name][]configv1.Protocol{
 // converter makes the calls of candidates that speak another protocol than the
 // caller, or stream where the caller does not.
 func (n *Node) converter(call *inbound.Call, who *auth.Principal, public string, options protocol.Options, edits []protocol.Edit) func(*plan.Candidate) (*protocol.Converted, *fault.Error) {
-	if e, ok := call.Codec.(*endpoint.Call); ok {
-		return n.endpointConverter(call, e, public, options, edits)
+	if call.Target.Op != protocol.OpGenerate {
+		return n.endpointConverter(call, public, options, edits)
 	}
 	var b *bridge.Call
 	return func(c *plan.Candidate) (*protocol.Converted, *fault.Error) {

@@ -12,8 +12,9 @@ import (
 
 // endpointConverter is converter for an operation beside generation; nil for one that is
 // never converted.
-func (n *Node) endpointConverter(call *inbound.Call, e *endpoint.Call, public string, options protocol.Options, edits []protocol.Edit) func(*plan.Candidate) (*protocol.Converted, *fault.Error) {
-	if len(endpoint.Convertible(call.Target)) == 0 {
+func (n *Node) endpointConverter(call *inbound.Call, public string, options protocol.Options, edits []protocol.Edit) func(*plan.Candidate) (*protocol.Converted, *fault.Error) {
+	e, ok := call.Codec.(*endpoint.Call)
+	if !ok || len(endpoint.Convertible(call.Target)) == 0 {
 		return nil
 	}
 	return func(c *plan.Candidate) (*protocol.Converted, *fault.Error) {

@@ -156,7 +156,7 @@ func TestField_F93_CountWithoutACountingUpstreamIsAMarkedEstimateOfTheWholePromp
 	if ratio := float64(answer.Tokens) / float64(real); ratio < 0.95 || ratio > 1.25 {
 		t.Errorf("%d tokens for a body of %d: system and tools have to count", answer.Tokens, real)
 	}
-	if n := g.provider.Attempts(); n != 0 {
+	if n := len(g.provider.Requests()); n != 0 {
 		t.Errorf("the provider got %d requests: a count is never a completion", n)
 	}
 	g.settled(t, 0)

@@ -139,7 +139,7 @@ func TestEmbeddingsThatCannotBeReadAreRefused(t *testing.T) {
 			t.Errorf("%s: status %d: %s; want a 400 that says %q", body, resp.StatusCode, got, want)
 		}
 	}
-	if n := g.provider.Attempts(); n != 0 {
+	if n := len(g.provider.Requests()); n != 0 {
 		t.Errorf("the provider got %d requests, want none", n)
 	}
 }
@@ -271,7 +271,7 @@ func TestEmbeddingsThatCannotBeConvertedSayWhy(t *testing.T) {
 			if resp.StatusCode != tc.status || !strings.Contains(body+resp.Header.Get("X-Gateway-Lossy"), tc.want) {
 				t.Errorf("status %d, lossy %q: %s; want %d and %q", resp.StatusCode, resp.Header.Get("X-Gateway-Lossy"), body, tc.status, tc.want)
 			}
-			if n := g.provider.Attempts(); tc.status != 200 && n != 0 {
+			if n := len(g.provider.Requests()); tc.status != 200 && n != 0 {
 				t.Errorf("the provider got %d requests", n)
 			}
 		})

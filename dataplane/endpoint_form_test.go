@@ -63,7 +63,7 @@ func TestFormsThatCouldBeReadTwoWaysAreRefused(t *testing.T) {
 			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(got, tc.want) {
 				t.Errorf("status %d: %s; want a 400 that says %q", resp.StatusCode, got, tc.want)
 			}
-			if n := g.provider.Attempts(); n != 0 {
+			if n := len(g.provider.Requests()); n != 0 {
 				t.Errorf("the provider got %d requests", n)
 			}
 		})

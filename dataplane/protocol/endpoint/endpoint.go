@@ -41,7 +41,7 @@ type ask struct {
 }
 
 // For returns the codec of an operation: base itself for generation and for lists of
-// models, else a Call or a Kept.
+// models, else a Call, a Job or a Kept.
 func For(base protocol.Codec, t protocol.Target) protocol.Codec {
 	if t.Op == protocol.OpGenerate || t.Op == protocol.OpUnknown || t.Op.Lists() {
 		return base
@@ -49,7 +49,11 @@ func For(base protocol.Codec, t protocol.Target) protocol.Codec {
 	if t.Op.Kept() {
 		return &Kept{Codec: base, target: t}
 	}
-	return &Call{Codec: base, target: t}
+	c := &Call{Codec: base, target: t}
+	if keepsJob(t.Op) {
+		return Job{c}
+	}
+	return c
 }
 
 // Inspect reads a request body once, strictly.
@@ -57,7 +61,8 @@ func (c *Call) Inspect(body []byte, t protocol.Target) (*protocol.Shape, *fault.
 	c.target = t
 	c.ask, c.models, c.nested = ask{}, nil, protocol.Span{}
 	if t.Op.ByObject() && t.Op != protocol.OpVideoRemix {
-		return &protocol.Shape{Choices: 1}, nil // no body counts
+		// No body counts. The ids in all answers but a video itself are changed.
+		return &protocol.Shape{Choices: 1, Store: t.Op != protocol.OpVideoContent}, nil
 	}
 	switch t.Op {
 	case protocol.OpCountTokens, protocol.OpCompact:

@@ -37,7 +37,7 @@ func (w *keptRewriter) object() {
 	for ok := r.Enter('{'); ok && r.Next(); {
 		switch string(r.Name()) {
 		case "id", "first_id", "last_id", "input_file_id", "output_file_id", "error_file_id",
-			"previous_response_id", "approval_request_id", "container_id":
+			"previous_response_id", "approval_request_id", "container_id", "remixed_from_video_id":
 			w.id(w.wrap)
 		case "name", "uri":
 			if w.collection {
