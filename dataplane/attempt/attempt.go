@@ -186,11 +186,48 @@ func query(r *Request) schedule.Query {
 		Groups:       r.Groups,
 		Protocol:     string(r.Target.Protocol),
 		PromptTokens: r.PromptTokens(),
-		Images:       r.Shape.Images > 0,
-		Tools:        r.Shape.FunctionTools > 0 || r.Shape.ServerTools != 0,
+		Needs:        needs(r.Shape),
 		DecisionID:   r.DecisionID,
 		Owner:        r.Owner,
 	}
+}
+
+// needs is what a request needs of the model that serves it.
+func needs(s *protocol.Shape) schedule.Needs {
+	var n schedule.Needs
+	for _, m := range [...]struct {
+		parts int
+		is    configv1.Modality
+	}{
+		{s.Images, configv1.Modality_MODALITY_IMAGE}, {s.Documents, configv1.Modality_MODALITY_DOCUMENT},
+		{s.Audio, configv1.Modality_MODALITY_AUDIO}, {s.Video, configv1.Modality_MODALITY_VIDEO},
+	} {
+		if m.parts > 0 {
+			n.Read(m.is)
+		}
+	}
+	if s.AudioOutput {
+		n.Write(configv1.Modality_MODALITY_AUDIO)
+	}
+	if s.ImageOutput {
+		n.Write(configv1.Modality_MODALITY_IMAGE)
+	}
+	for _, f := range [...]struct {
+		used bool
+		is   configv1.Feature
+	}{
+		{s.FunctionTools > 0 || s.ServerTools != 0, configv1.Feature_FEATURE_TOOLS},
+		{s.StructuredOutput, configv1.Feature_FEATURE_STRUCTURED_OUTPUT},
+		{s.ServerTools&protocol.ToolWebSearch != 0, configv1.Feature_FEATURE_WEB_SEARCH},
+		{s.ServerTools&protocol.ToolCodeExecution != 0, configv1.Feature_FEATURE_CODE_EXECUTION},
+		{s.ServerTools&protocol.ToolFileSearch != 0, configv1.Feature_FEATURE_FILE_SEARCH},
+		{s.ServerTools&protocol.ToolComputerUse != 0, configv1.Feature_FEATURE_COMPUTER_USE},
+	} {
+		if f.used {
+			n.Feature(f.is)
+		}
+	}
+	return n
 }
 
 // run is the state of one request.

@@ -57,7 +57,7 @@ func static(q *Query, c *plan.Candidate, now time.Time) Reason {
 	switch {
 	case c.Capability == nil:
 		return ProtocolIncompatible
-	case lacksModality(q, c.Model), lacksFeature(q, c):
+	case q.Needs.lacking(c) != "":
 		return CapabilityMissing
 	case c.Model.GetMaxContextTokens() > 0 && q.PromptTokens+1 > c.Model.GetMaxContextTokens():
 		return ContextTooLong
@@ -65,25 +65,6 @@ func static(q *Query, c *plan.Candidate, now time.Time) Reason {
 		return StateOwnerMismatch
 	}
 	return ""
-}
-
-func lacksModality(q *Query, m *configv1.UpstreamModel) bool {
-	stated := m.GetModalities()
-	return q.Images && len(stated) > 0 && !slices.Contains(stated, configv1.Modality_MODALITY_IMAGE)
-}
-
-// lacksFeature reports a feature that the request needs and that model or upstream
-// rule out. A list that is empty states nothing and rules nothing out.
-func lacksFeature(q *Query, c *plan.Candidate) bool {
-	if !q.Tools {
-		return false
-	}
-	for _, stated := range [2][]configv1.Feature{c.Model.GetFeatures(), c.Upstream.GetFeatures()} {
-		if len(stated) > 0 && !slices.Contains(stated, configv1.Feature_FEATURE_TOOLS) {
-			return true
-		}
-	}
-	return false
 }
 
 // Refusal is the error of a request for which no candidate is usable: the most
@@ -128,7 +109,7 @@ func (s *Selection) unsupported() string {
 	if s.any(func(r Reason) bool { return r == ContextTooLong }) {
 		return "the prompt is longer than the context of every upstream that serves the model"
 	}
-	return "no upstream that serves the model can do what the request needs"
+	return s.lacking()
 }
 
 func (s *Selection) every(r Reason) bool {

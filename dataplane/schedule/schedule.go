@@ -21,8 +21,7 @@ type Query struct {
 	Groups       []string // ids of the groups that may serve
 	Protocol     string   // the inbound protocol, for texts
 	PromptTokens int64    // estimate
-	Images       bool
-	Tools        bool
+	Needs        Needs
 	DecisionID   string
 
 	// Owner is whom the stored objects belong to that the request names; zero if it
