@@ -245,8 +245,14 @@ func frames(kind ...string) io.Reader {
 // strictProvider refuses what the vendor refuses.
 var strictProvider = fakeprovider.New(fakeprovider.Config{Strict: true})
 
+// check is a test or the check of a property.
+type check interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
 // accepted sends a request that the vendor must take.
-func accepted(t testing.TB, body string) {
+func accepted(t check, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("POST", "/v1/messages", strings.NewReader(body))

@@ -67,7 +67,7 @@ func (w *requestWriter) conversation() *fault.Error {
 			w.b = append(wirejson.AppendStringMember(append(wirejson.AppendElement(w.b), '{'), "role", t.role), `,"content":[`...)
 		}
 		nothing := len(w.b)
-		if f := w.turn(t, i == len(w.turns)-1); f != nil {
+		if f := w.turn(t, i == w.last); f != nil {
 			return f
 		}
 		switch {
@@ -99,8 +99,12 @@ func (w *requestWriter) turn(t *turn, last bool) *fault.Error {
 	if t.role == roleAssistant {
 		w.ids.turn = w.ids.turn[:0]
 	}
+	begun := -1
+	if last && t.role == roleAssistant {
+		begun = lastText(t)
+	}
 	for i, p := range t.parts {
-		if last && !w.own && t.role == roleAssistant && i == len(t.parts)-1 && p.Kind == llm.PartText {
+		if i == begun {
 			// The vendor refuses an answer begun with space at its end.
 			p = &llm.Part{Text: strings.TrimRight(p.Text, " \t\r\n"), Cache: p.Cache, Citations: p.Citations}
 		}
@@ -109,6 +113,19 @@ func (w *requestWriter) turn(t *turn, last bool) *fault.Error {
 		}
 	}
 	return nil
+}
+
+// lastText is the position of the text with which a turn ends; -1 if it ends otherwise.
+func lastText(t *turn) int {
+	for i := len(t.parts) - 1; i >= 0; i-- {
+		switch p := t.parts[i]; {
+		case p.Kind != llm.PartText:
+			return -1
+		case !blank(p.Text):
+			return i
+		}
+	}
+	return -1
 }
 
 // part writes a part as a block, or nothing.

@@ -103,6 +103,7 @@ type requestWriter struct {
 	kept   []llm.Extra // fields to be written as the caller wrote them
 	system []*llm.Part
 	turns  []turn
+	last   int // the turn that is written last; -1 for a caller of this protocol
 
 	think thinking
 	limit int64 // max_tokens

@@ -88,36 +88,67 @@ func (w *requestWriter) budgeted() *fault.Error {
 // results of tools follow a turn that does not begin with its signed thinking.
 // Adaptive thinking takes turns that begin with anything.
 func (w *requestWriter) thinkable() *fault.Error {
-	if w.own || !w.think.on() || len(w.turns) == 0 {
+	if w.own || !w.think.on() {
 		return nil
 	}
 	mode := w.r.ToolChoice.Mode
-	last := &w.turns[len(w.turns)-1]
-	refused := last.role == roleAssistant || len(w.r.Tools) > 0 && (mode == llm.ChoiceAny || mode == llm.ChoiceTool)
-	if !refused && w.think.kind == thinkEnabled && len(last.results) > 0 {
-		refused = len(w.turns) < 2 || !signed(&w.turns[len(w.turns)-2])
-	}
-	if !refused {
+	forced := len(w.r.Tools) > 0 && (mode == llm.ChoiceAny || mode == llm.ChoiceTool)
+	answered, begun, signed := w.tail()
+	if !forced && !begun && (w.think.kind != thinkEnabled || !answered || signed) {
 		return nil
 	}
 	w.think.kind = ""
 	return w.c.Dropped(llm.FeatureReasoning, w.at(llm.FeatureReasoning))
 }
 
-// signed reports whether a turn begins, as it will be written, with thinking of the
-// vendor's own.
-func signed(t *turn) bool {
-	for _, p := range t.parts {
-		switch p.Kind {
-		case llm.PartReasoning, llm.PartRedacted:
-			if ownState(p) {
-				return true
-			}
-		default:
-			return false
+// tail looks at the end of the conversation as it will be written: whether results of
+// tools stand in the last turn, whether that is the assistant's and so a begun answer,
+// and whether the assistant's last turn begins with the vendor's own thinking.
+func (w *requestWriter) tail() (answered, begun, signed bool) {
+	role := ""
+	for i := len(w.turns) - 1; i >= 0; i-- {
+		t := &w.turns[i]
+		first := firstWritten(t)
+		if first == nil && len(t.results) == 0 {
+			continue
+		}
+		if role == roleAssistant && t.role != role {
+			break
+		}
+		if role == "" {
+			begun = t.role == roleAssistant
+		}
+		if role = t.role; role == roleAssistant {
+			signed = first.Kind == llm.PartReasoning || first.Kind == llm.PartRedacted
+		} else {
+			answered = answered || len(t.results) > 0
 		}
 	}
-	return false
+	return answered, begun, signed
+}
+
+// firstWritten is the first part of a turn that will be written, apart from results.
+func firstWritten(t *turn) *llm.Part {
+	for _, p := range t.parts {
+		switch p.Kind {
+		case llm.PartText, llm.PartRefusal:
+			if blank(p.Text) {
+				continue
+			}
+		case llm.PartReasoning, llm.PartRedacted:
+			if !ownState(p) {
+				continue
+			}
+		case llm.PartNative:
+			continue
+		case llm.PartMedia:
+			if t.role == roleAssistant || p.Media.Kind == llm.Audio || p.Media.Kind == llm.Video {
+				continue
+			}
+		}
+		return p
+	}
+	return nil
 }
 
 // ownState reports whether a part of reasoning can be read by the upstream.

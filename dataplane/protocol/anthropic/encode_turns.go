@@ -44,6 +44,7 @@ func (w *requestWriter) arrange() *fault.Error {
 			break
 		}
 	}
+	w.last = -1
 	if w.own {
 		w.keepTurns()
 		return nil
@@ -66,7 +67,15 @@ func (w *requestWriter) arrange() *fault.Error {
 			w.turns = append(w.turns, t)
 		}
 	}
-	return w.open()
+	if f := w.open(); f != nil {
+		return f
+	}
+	for i := range w.turns {
+		if len(w.turns[i].results) > 0 || firstWritten(&w.turns[i]) != nil {
+			w.last = i
+		}
+	}
+	return nil
 }
 
 // open sees to it that the user has the first turn.
