@@ -98,14 +98,6 @@ func same(t testing.TB, got, want string) {
 	}
 }
 
-// sameBytes makes two requests comparable whatever their raw values alias.
-func sameRequest(t testing.TB, got, want *llm.Request) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // told is an event whose parts outlive the call.
 type told struct {
 	Kind     llm.EventKind
