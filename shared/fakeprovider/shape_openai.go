@@ -1,6 +1,7 @@
 package fakeprovider
 
-// chatShapes are the objects of a Chat Completions request, as in openai-go v3.99.
+// chatShapes are the objects of a Chat Completions request, as in openai-go v3.99, and
+// the annotations of an answer, which clients send back with it.
 const chatShapes = `
 Request: audio:Audio frequency_penalty function_call:Named functions:Function logit_bias:* logprobs max_completion_tokens max_tokens messages:Message metadata:* modalities model moderation:* n parallel_tool_calls prediction:Prediction presence_penalty prompt_cache_key prompt_cache_options:CacheOptions prompt_cache_retention reasoning_effort response_format:Format safety_identifier seed service_tier stop store stream stream_options:StreamOptions temperature tool_choice:ToolChoice tools:Tool top_logprobs top_p user verbosity web_search_options:WebSearch
 Audio: format voice:Voice
@@ -8,9 +9,11 @@ Voice: id
 Message: ?role developer=System system=System user=User assistant=Assistant tool=ToolMessage function=FunctionMessage
 System: content:TextPart name role
 User: content:Part name role
-Assistant: audio:AudioID content:AssistantPart function_call:FunctionCall name refusal role tool_calls:Call
+Assistant: annotations:ChatAnnotation audio:AudioID content:AssistantPart function_call:FunctionCall name refusal role tool_calls:Call
 ToolMessage: content:TextPart role tool_call_id
 FunctionMessage: content name role
+ChatAnnotation: type url_citation:ChatCitation
+ChatCitation: end_index start_index title url
 AudioID: id
 TextPart: ?type text=Text
 AssistantPart: ?type text=Text refusal=Refusal

@@ -40,7 +40,7 @@ func (c *call) checkGemini(in tree) *Failure {
 		func() *Failure { return geminiTools(in, known) },
 		func() *Failure {
 			if in.has("systemInstruction") {
-				return geminiParts(in.object("systemInstruction"), where{"systemInstruction"})
+				return geminiParts(in.object("systemInstruction"), where{"systemInstruction"}, false)
 			}
 			return nil
 		},

@@ -47,11 +47,13 @@ func geminiContents(contents []tree, model string) *Failure {
 		if role != "user" && role != "model" {
 			return refuse("Please use a valid role: user, model. (%s.role)", at.brackets())
 		}
-		if f := geminiParts(content, at); f != nil {
+		n := len(turns) - 1
+		goesOn := n >= 0 && role == "model" && turns[n].role == role
+		if f := geminiParts(content, at, goesOn); f != nil {
 			return f
 		}
 		parts := content.objects("parts")
-		if n := len(turns) - 1; n >= 0 && role == "model" && turns[n].role == role {
+		if goesOn {
 			turns[n].parts = slices.Concat(turns[n].parts, parts)
 			continue
 		}
@@ -68,8 +70,10 @@ func geminiContents(contents []tree, model string) *Failure {
 	return geminiSignatures(turns, model)
 }
 
-// geminiParts checks the parts of one content on their own.
-func geminiParts(content tree, at where) *Failure {
+// geminiParts checks the parts of one content on their own. One that goes on with a turn
+// of the model may say nothing: SDKs keep the last chunk of a stream, which often holds
+// an empty text.
+func geminiParts(content tree, at where, goesOn bool) *Failure {
 	at = at.name("parts")
 	parts := content.objects("parts")
 	if len(parts) == 0 {
@@ -79,7 +83,7 @@ func geminiParts(content tree, at where) *Failure {
 		"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
 		"toolCall", "toolResponse",
 	}
-	says := false
+	says := goesOn
 	for i, p := range parts {
 		at := at.element(i)
 		has := slices.DeleteFunc(slices.Clone(data), func(name string) bool { return !p.has(name) })

@@ -53,7 +53,7 @@ const strictChat = `{"model":"m","max_completion_tokens":99,"stop":["a"],"metada
 "messages":[
  {"role":"system","content":"be kind"},
  {"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"https://a.example/i.png"}}]},
- {"role":"assistant","content":null,"tool_calls":[
+ {"role":"assistant","content":null,"annotations":[],"tool_calls":[
   {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},
   {"id":"b","type":"function","function":{"name":"g","arguments":"{\"x\":{\"free\":1}}"}}]},
  {"role":"tool","tool_call_id":"b","content":"two"},
@@ -260,6 +260,7 @@ const strictGemini = `{"systemInstruction":{"parts":[{"text":"be kind"}]},
  {"role":"user","parts":[{"text":"hi"},{"inlineData":{"mimeType":"image/png","data":"aW1n"}}]},
  {"role":"model","parts":[{"text":"I look"}]},
  {"role":"model","parts":[{"functionCall":{"name":"f","args":{"free":{"x":1}}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"g","args":{}}}]},
+ {"role":"model","parts":[{"text":""}]},
  {"role":"user","parts":[{"functionResponse":{"name":"f","response":{"free":1}}},{"functionResponse":{"name":"g","response":{}}}]}],
 "tools":[{"functionDeclarations":[
  {"name":"f","parameters":{"type":"OBJECT","properties":{"x":{"type":"string","enum":["a"]},"l":{"type":"ARRAY","items":{"type":"STRING"}}},"required":["x"]}},
