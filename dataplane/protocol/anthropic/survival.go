@@ -71,7 +71,7 @@ func offered(f llm.Feature) protocol.Support {
 	case llm.FeatureWebSearch:
 		return protocol.Swap(protocol.Reject, "the vendor's own web search")
 	case llm.FeatureToolNamespace:
-		return protocol.Map("a name that begins with the namespace")
+		return protocol.Support{Fate: protocol.Mapped, Default: protocol.Drop, Note: "a name that begins with the namespace, whose description is left out"}
 	case llm.FeatureToolStrict:
 		return within(protocol.Drop, "unless the server lacks strict")
 	case llm.FeatureToolOption, llm.FeatureMaxToolCalls:
