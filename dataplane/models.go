@@ -1,6 +1,10 @@
 package dataplane
 
 import (
+	"slices"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -23,7 +27,9 @@ func (n *Node) models(call *inbound.Call, match route.Match, who *auth.Principal
 			Created:         m.Created,
 			MaxInputTokens:  m.MaxContext,
 			MaxOutputTokens: m.MaxOutput,
+			Embeds:          slices.Contains(m.Features, configv1.Feature_FEATURE_EMBEDDINGS),
 		}
+		info.EmbedsOnly = info.Embeds && len(m.Features) == 1
 		if call.Target.Op == protocol.OpGetModel && m.Name == call.Target.Model {
 			call.Answer(call.Codec.ModelGet(info))
 			return &attempt.Result{}

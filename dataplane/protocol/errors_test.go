@@ -348,7 +348,7 @@ func TestModelListsHaveTheVendorsShape(t *testing.T) {
 	for name, want := range map[protocol.Name]string{
 		protocol.OpenAIChat: `{"id":"m0","object":"model","created":1795953600,"owned_by":"us"}`,
 		protocol.Anthropic:  `{"type":"model","id":"m0","display_name":"Zero","created_at":"2026-11-29T12:00:00Z","max_input_tokens":100,"max_tokens":10,"lifecycle":"active"}`,
-		protocol.Gemini:     `{"name":"models/m0","displayName":"Zero","inputTokenLimit":100,"outputTokenLimit":10,"supportedGenerationMethods":["generateContent"]}`,
+		protocol.Gemini:     `{"name":"models/m0","displayName":"Zero","inputTokenLimit":100,"outputTokenLimit":10,"supportedGenerationMethods":["generateContent","countTokens"]}`,
 	} {
 		if got := string(codec(name).ModelGet(models[0])); got != want {
 			t.Errorf("%s: model is %s, want %s", name, got, want)

@@ -79,6 +79,8 @@ type ModelInfo struct {
 	Created         time.Time
 	MaxInputTokens  int64
 	MaxOutputTokens int64
+	Embeds          bool // it is known to make embeddings
+	EmbedsOnly      bool // and nothing else
 }
 
 // Answer is what a whole answer tells about itself.

@@ -33,6 +33,9 @@ type Model struct {
 	MaxContext  int64    // the largest stated, 0 if none is
 	MaxOutput   int64
 	Created     time.Time
+
+	// Features are what some upstream's row of the model states; empty if none states any.
+	Features []configv1.Feature
 }
 
 // resolver is what the builder makes of one tenant.
@@ -64,12 +67,30 @@ func build(t *snapshot.Tenant) *resolver {
 		}
 		m.MaxContext = max(m.MaxContext, row.GetMaxContextTokens())
 		m.MaxOutput = max(m.MaxOutput, row.GetMaxOutputTokens())
+		for _, f := range served(t, row).GetFeatures() {
+			if !slices.Contains(m.Features, f) {
+				m.Features = append(m.Features, f)
+			}
+		}
 		if !slices.Contains(m.Groups, u.GetGroupId()) {
 			m.Groups = append(m.Groups, u.GetGroupId())
 		}
 	}
 	slices.SortFunc(r.sorted, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
 	return r
+}
+
+// served is the row that an alias stands for; row itself if it is none.
+func served(t *snapshot.Tenant, row *configv1.UpstreamModel) *configv1.UpstreamModel {
+	if row.GetAliasOf() == "" {
+		return row
+	}
+	for _, other := range t.Message.GetModels() {
+		if other.GetUpstreamId() == row.GetUpstreamId() && other.GetModel() == row.GetAliasOf() {
+			return other
+		}
+	}
+	return nil
 }
 
 // created is when the row was made: ids carry their time.

@@ -217,7 +217,14 @@ func appendModel(b []byte, m protocol.ModelInfo) []byte {
 	if m.MaxOutputTokens > 0 {
 		b = wirejson.AppendIntMember(b, "outputTokenLimit", m.MaxOutputTokens)
 	}
-	return append(wirejson.AppendMember(b, "supportedGenerationMethods"), `["generateContent"]}`...)
+	b = append(wirejson.AppendMember(b, "supportedGenerationMethods"), '[')
+	if !m.EmbedsOnly {
+		b = append(b, `"generateContent",`...)
+	}
+	if m.Embeds {
+		b = append(b, `"embedContent","batchEmbedContents",`...)
+	}
+	return append(b, `"countTokens"]}`...)
 }
 
 // Classify makes a fault of an error answer.
