@@ -11,6 +11,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/bridge"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/stateid"
 )
 
 // convertible lists the protocols to which a call of each protocol is converted, the
@@ -69,6 +70,15 @@ func (n *Node) converter(call *inbound.Call, who *auth.Principal, public string,
 			Scope:     c.StateScope,
 		})
 	}
+}
+
+// foreignState reports whether a conversation holds reasoning that was handed out in
+// the place of the protocol's own while another vendor served it: a token of ours, or a
+// thinking block that nobody signed. The vendor would refuse both.
+func foreignState(call *inbound.Call) bool {
+	body := call.Body.Bytes
+	return call.Target.Op == protocol.OpGenerate && (stateid.MayHoldToken(body) || call.Target.Protocol == protocol.Anthropic &&
+		(bytes.Contains(body, []byte(`"signature":""`)) || bytes.Contains(body, []byte(`"signature": ""`))))
 }
 
 // protocolName is protocolNumber the other way round.

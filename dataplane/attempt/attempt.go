@@ -82,6 +82,10 @@ type Request struct {
 
 	KeepAlive relay.KeepAlive // for the client of a stream
 
+	// Foreign says that the conversation holds reasoning of another vendor, which no
+	// upstream may get: the call is then written anew even in the caller's protocol.
+	Foreign bool
+
 	Owner    stateid.Owner // of the stored objects that the request names; zero if it names none
 	StateKey *stateid.Key  // makes ids that name their owner; may be nil
 

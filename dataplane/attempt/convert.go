@@ -44,7 +44,7 @@ func (x *run) converts(c *plan.Candidate) bool {
 	if x.r.Convert == nil || c.Capability == nil {
 		return false
 	}
-	if c.Protocol != x.r.Protocol {
+	if c.Protocol != x.r.Protocol || x.r.Foreign {
 		return true
 	}
 	compat := c.Compat()

@@ -1,6 +1,7 @@
 package stateid
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"strings"
 )
@@ -101,6 +102,9 @@ const (
 	minTokenText = (2+scopeSize+macSize)*4/3 + 1
 	maxTokenText = (2+scopeSize+MaxState+macSize)*4/3 + 3
 )
+
+// MayHoldToken reports whether a body may hold a token somewhere. It looks at bytes alone.
+func MayHoldToken(body []byte) bool { return bytes.Contains(body, []byte(tokenMarker)) }
 
 // IsToken reports whether s looks like a token, whoever made it. A token that does
 // not open is of no use to any provider and is not to be sent to one.
