@@ -66,9 +66,9 @@ func (d *requestDecoder) content() {
 	for d.r.Next() {
 		switch string(d.key()) {
 		case "parts":
-			parts = d.parts(at + ".parts[]")
+			parts = d.parts(at + ".parts")
 		case "role":
-			role = d.word(at + ".role")
+			role = d.word(at, ".role")
 		default:
 			d.unknown(at)
 		}
@@ -130,13 +130,8 @@ func said(parts []llm.Part) []llm.Part {
 }
 
 func (d *requestDecoder) parts(path string) (parts []llm.Part) {
-	list := path
-	if list[len(list)-1] == ']' {
-		list = list[:len(list)-2]
-	}
-	d.each(list, maxParts, func() {
-		parts = append(parts, d.part(list+"[]"))
-	})
+	element := path + "[]"
+	d.each(path, maxParts, func() { parts = append(parts, d.part(element)) })
 	return parts
 }
 
@@ -157,11 +152,11 @@ func (d *requestDecoder) part(at string) (p llm.Part) {
 		switch string(key) {
 		case "text":
 			held++
-			p.Text = d.text(at + ".text")
+			p.Text = d.text(at, ".text")
 		case "thought":
-			thought, _ = d.flag(at + ".thought")
+			thought, _ = d.flag(at, ".thought")
 		case "thoughtSignature":
-			if s := d.text(at + ".thoughtSignature"); s != "" {
+			if s := d.text(at, ".thoughtSignature"); s != "" {
 				p.State = &llm.State{Kind: llm.GeminiSignature, Data: unwrapToken(s)}
 			}
 		case "inlineData":
@@ -223,11 +218,11 @@ func (d *requestDecoder) call(at string) *llm.Call {
 	for d.r.Next() {
 		switch string(d.key()) {
 		case "id":
-			call.ID = d.text(at + ".id")
+			call.ID = d.text(at, ".id")
 		case "name":
-			call.Name = d.word(at + ".name")
+			call.Name = d.word(at, ".name")
 		case "args":
-			if raw := d.schema(at + ".args"); raw != nil {
+			if raw := d.schema(at, ".args"); raw != nil {
 				call.Arguments = string(raw)
 			}
 		default:
@@ -263,13 +258,13 @@ func (d *requestDecoder) result(at string) *llm.Result {
 	for d.r.Next() {
 		switch string(d.key()) {
 		case "id":
-			res.CallID = d.text(at + ".id")
+			res.CallID = d.text(at, ".id")
 		case "name":
-			res.Name = d.word(at + ".name")
+			res.Name = d.word(at, ".name")
 		case "response":
 			text, plain = d.response(at+".response", res)
 		case "parts":
-			media = d.parts(at + ".parts[]")
+			media = d.parts(at + ".parts")
 		case "scheduling":
 			d.option(option{llm.FeatureToolOption, '"'}, at+".scheduling")
 		case "willContinue":
@@ -320,7 +315,7 @@ func (d *requestDecoder) response(at string, res *llm.Result) (text string, plai
 		}
 	}
 	res.Error = res.Error && plain
-	res.Raw = string(d.body[from:d.r.End()])
+	res.Raw = string(d.since(from))
 	return text, plain
 }
 

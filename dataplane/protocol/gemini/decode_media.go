@@ -18,11 +18,11 @@ func (d *requestDecoder) inline(at string) *llm.Media {
 	for d.r.Next() {
 		switch string(d.key()) {
 		case "mimeType":
-			m.MIME = d.word(at + ".mimeType")
+			m.MIME = d.word(at, ".mimeType")
 		case "data":
-			m.Data = standardBase64(d.text(at + ".data"))
+			m.Data = standardBase64(d.text(at, ".data"))
 		case "displayName":
-			m.Name = d.text(at + ".displayName")
+			m.Name = d.text(at, ".displayName")
 		default:
 			d.unknown(at)
 		}
@@ -43,11 +43,11 @@ func (d *requestDecoder) file(at string) *llm.Media {
 	for d.r.Next() {
 		switch string(d.key()) {
 		case "mimeType":
-			m.MIME = d.word(at + ".mimeType")
+			m.MIME = d.word(at, ".mimeType")
 		case "fileUri":
-			m.URL = d.text(at + ".fileUri")
+			m.URL = d.text(at, ".fileUri")
 		case "displayName":
-			m.Name = d.text(at + ".displayName")
+			m.Name = d.text(at, ".displayName")
 		default:
 			d.unknown(at)
 		}

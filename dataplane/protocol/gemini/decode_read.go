@@ -131,26 +131,36 @@ func (d *requestDecoder) addExtra(f llm.Feature, path string, raw []byte) {
 	d.req.Extras = append(d.req.Extras, llm.Extra{Feature: f, Field: path, Raw: raw})
 }
 
+// since is the body from an offset to what was read last. A broken body has none.
+func (d *requestDecoder) since(from int) []byte {
+	if d.r.Err() != nil || from > d.r.End() {
+		return nil
+	}
+	return d.body[from:d.r.End()]
+}
+
+// The readers of values take a path in pieces, which are put together only if it is told.
+
 // text reads a string; null is empty.
-func (d *requestDecoder) text(path string) string {
+func (d *requestDecoder) text(path ...string) string {
 	if d.r.Null() {
 		return ""
 	}
 	s, ok := d.r.Text()
 	if !ok {
-		d.wrong(path, "a string")
+		d.wrong(strings.Join(path, ""), "a string")
 	}
 	return s
 }
 
 // word reads a short string; null is empty.
-func (d *requestDecoder) word(path string) string {
+func (d *requestDecoder) word(path ...string) string {
 	if d.r.Null() {
 		return ""
 	}
 	s, ok := d.r.String(6 * maxWord) // an escape has six bytes on the wire
 	if !ok || len(s) > maxWord {
-		d.wrong(path, "a string of at most "+strconv.Itoa(maxWord)+" bytes")
+		d.wrong(strings.Join(path, ""), "a string of at most "+strconv.Itoa(maxWord)+" bytes")
 		return ""
 	}
 	return s
@@ -171,13 +181,13 @@ func unspecified(word string) bool {
 }
 
 // flag reads a truth value; false for null.
-func (d *requestDecoder) flag(path string) (value, stated bool) {
+func (d *requestDecoder) flag(path ...string) (value, stated bool) {
 	if d.r.Null() {
 		return false, false
 	}
 	v, ok := d.r.Bool()
 	if !ok {
-		d.wrong(path, "true or false")
+		d.wrong(strings.Join(path, ""), "true or false")
 	}
 	return v, ok
 }
@@ -219,14 +229,14 @@ func (d *requestDecoder) object(path string) bool {
 }
 
 // schema reads a JSON object as it stands; nil for null.
-func (d *requestDecoder) schema(path string) []byte {
+func (d *requestDecoder) schema(path ...string) []byte {
 	switch d.r.Kind() {
 	case 'n':
 		d.r.Skip()
 		return nil
 	case '{':
 	default:
-		d.wrong(path, "an object")
+		d.wrong(strings.Join(path, ""), "an object")
 	}
 	return d.r.Value()
 }

@@ -206,7 +206,7 @@ func (d *requestDecoder) mimeType() {
 	switch d.mime {
 	case "", "text/plain", "application/json":
 	default:
-		d.addExtra(llm.FeatureOutputModality, path, d.body[from:d.r.End()])
+		d.addExtra(llm.FeatureOutputModality, path, d.since(from))
 	}
 }
 
@@ -271,7 +271,7 @@ func (d *requestDecoder) callingConfig() {
 		case "mode":
 			from := d.r.Start()
 			mode = d.enum(at + ".mode")
-			raw = d.body[from:d.r.End()]
+			raw = d.since(from)
 		case "allowedFunctionNames":
 			d.each(at+".allowedFunctionNames", maxNames, func() {
 				names = append(names, d.word(at+".allowedFunctionNames[]"))

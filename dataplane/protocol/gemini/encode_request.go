@@ -299,6 +299,8 @@ func (e *requestEncoder) carry(x llm.Extra) *fault.Error {
 			}
 			return nil
 		}
+	case llm.FeatureLegacyFunctions: // only tells how the caller wants to hear of calls
+		return nil
 	case llm.FeatureOutputModality:
 		if strings.EqualFold(string(x.Raw), `["text"]`) {
 			return nil

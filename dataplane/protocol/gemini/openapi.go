@@ -19,7 +19,7 @@ func (d *requestDecoder) openAPI(path string) []byte {
 	w := schemaWriter{r: &d.r}
 	out := w.schema(nil)
 	if !w.changed {
-		return d.body[from:d.r.End()]
+		return d.since(from)
 	}
 	return out
 }

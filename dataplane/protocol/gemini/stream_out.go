@@ -27,8 +27,9 @@ type outPart struct {
 	kind  llm.PartKind
 	wide  bool // its text is not all ASCII
 	call  *llm.Call
-	args  []byte
-	state *llm.State
+	args  []byte     // of the call
+	whole []byte     // a part that came at once, as it is written but for its state
+	state *llm.State // of a call or a part that came at once
 }
 
 // NewEventEncoder returns an encoder of data lines, or of an array if the caller asked
@@ -84,16 +85,15 @@ func (e *eventEncoder) start(dst []byte, p *llm.Part) ([]byte, *fault.Error) {
 		call := *p.Call
 		out.call = &call
 	}
-	e.parts = append(e.parts, out)
+	var f *fault.Error
 	switch p.Kind {
-	case llm.PartMedia, llm.PartNative, llm.PartRedacted:
-		piece, f := e.part(e.piece[:0], p)
-		if f != nil {
-			return dst, f
-		}
-		return e.tell(dst, piece), nil
+	case llm.PartMedia, llm.PartNative:
+		out.whole, f = e.part(nil, p)
+	case llm.PartRedacted:
+		dst = e.tell(dst, appendText(e.piece[:0], "", true, p.State))
 	}
-	return dst, nil
+	e.parts = append(e.parts, out)
+	return dst, f
 }
 
 func (e *eventEncoder) delta(dst []byte, ev llm.Event) ([]byte, *fault.Error) {
@@ -118,7 +118,7 @@ func (e *eventEncoder) sign(dst []byte, ev llm.Event) []byte {
 	switch {
 	case p == nil:
 		return dst
-	case p.call != nil:
+	case p.call != nil, p.kind == llm.PartMedia, p.kind == llm.PartNative:
 		s := *ev.State
 		p.state = &s
 		return dst
@@ -128,7 +128,14 @@ func (e *eventEncoder) sign(dst []byte, ev llm.Event) []byte {
 
 func (e *eventEncoder) end(dst []byte, i int) ([]byte, *fault.Error) {
 	p := e.at(i)
-	if p == nil || p.call == nil {
+	switch {
+	case p == nil:
+		return dst, nil
+	case len(p.whole) > 0:
+		piece := appendEnd(p.whole[:len(p.whole)-1], p.state)
+		*p = outPart{kind: p.kind}
+		return e.tell(dst, piece), nil
+	case p.call == nil:
 		return dst, nil
 	}
 	p.call.Arguments, p.args = string(p.args), nil
