@@ -85,6 +85,26 @@ func TestStreamOfPicturesThatBreaksEndsInAnError(t *testing.T) {
 	}
 }
 
+// The provider's own error event reaches the caller as it is; before any content it
+// leads to the other account.
+func TestStreamOfPicturesThatReportsAnError(t *testing.T) {
+	t.Parallel()
+	body := `{"model":"m","prompt":"x","n":3,"stream":true}`
+	g := newRig(t)
+	g.provider.Script(fakeprovider.Match{}, fakeprovider.Step{Fault: fakeprovider.FaultErrorEvent, FaultAfter: 1, FaultError: &fakeprovider.Failure{Kind: fakeprovider.ServerError, Message: "the studio burns"}})
+	resp, got := g.send(t, "POST", "/v1/images/generations", "application/json", body)
+	if resp.StatusCode != http.StatusOK || !strings.Contains(got, "the studio burns") || strings.Count(got, ".completed") != 2 {
+		t.Errorf("status %d: %s; want one picture and the provider's error", resp.StatusCode, got)
+	}
+	g = newRig(t, elsewhere)
+	g.provider.Script(fakeprovider.Match{Key: keyA}, fakeprovider.Step{Fault: fakeprovider.FaultErrorEvent, FaultAfter: -1})
+	for range 2 {
+		if resp, got := g.send(t, "POST", "/v1/images/generations", "application/json", body); resp.StatusCode != http.StatusOK || resp.Header.Get("X-Gateway-Scheduled-Credential-Id") != "crd_b" {
+			t.Errorf("status %d: %.300s", resp.StatusCode, got)
+		}
+	}
+}
+
 func TestEditsAndVariationsOfPicturesKeepTheirFiles(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)

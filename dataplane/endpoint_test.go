@@ -18,6 +18,9 @@ import (
 	ledgerv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/ledger/v1"
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 )
 
 // newStrictRig is newRig before a provider that refuses what the real ones refuse.
@@ -132,3 +135,25 @@ const (
 	byProvider = ledgerv1.UsageSource_USAGE_SOURCE_PROVIDER
 	estimated  = ledgerv1.UsageSource_USAGE_SOURCE_ESTIMATED
 )
+
+func TestEveryOperationIsAUseThatScopesKnow(t *testing.T) {
+	t.Parallel()
+	for use, operations := range map[auth.Operation][]protocol.Operation{
+		auth.Generate:   {protocol.OpGenerate, protocol.OpCountTokens, protocol.OpCompact, protocol.OpModerate},
+		auth.ListModels: {protocol.OpListModels, protocol.OpGetModel},
+		auth.Embed:      {protocol.OpEmbed, protocol.OpEmbedBatch},
+		auth.Rerank:     {protocol.OpRerank},
+		auth.Images:     {protocol.OpImage, protocol.OpImageEdit, protocol.OpImageVariation, protocol.OpPredict},
+		auth.Audio:      {protocol.OpSpeech, protocol.OpTranscribe, protocol.OpTranslate},
+		auth.Video: {
+			protocol.OpVideo, protocol.OpVideoRemix, protocol.OpVideoList, protocol.OpVideoGet, protocol.OpVideoDelete,
+			protocol.OpVideoContent, protocol.OpPredictLong, protocol.OpGetOperation,
+		},
+	} {
+		for _, op := range operations {
+			if got := operationOf(op); got != use {
+				t.Errorf("%v counts as use %v, want %v", op, got, use)
+			}
+		}
+	}
+}

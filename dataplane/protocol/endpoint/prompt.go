@@ -72,6 +72,11 @@ func (c *Call) inspectGeminiCount(body []byte) (*protocol.Shape, *fault.Error) {
 	}
 	outer.PromptBytes += inner.PromptBytes
 	outer.Images += inner.Images
+	for _, ref := range inner.Refs {
+		ref.At.From += at.From
+		ref.At.To += at.From
+		outer.Refs = append(outer.Refs, ref)
+	}
 	c.ask.tokens = tokensOf(outer.PromptBytes)
 	return outer, nil
 }
