@@ -194,6 +194,9 @@ func TestHowAnAnswerEnds(t *testing.T) {
 		if got, _ := member(t, whole, "incomplete_details", "reason").(string); got != tc.reason {
 			t.Errorf("%s: %q, want %q", name, got, tc.reason)
 		}
+		if len(tc.parts) > 0 && member(t, whole, "output", 0, "status") != tc.status {
+			t.Errorf("%s: the item is %v, want %s", name, member(t, whole, "output", 0, "status"), tc.status)
+		}
 		wantLost(t, c, tc.lost...)
 	}
 	for _, stop := range []llm.Stop{{Native: "OTHER"}, {Reason: llm.StopFailed, Native: "OTHER"}} {
@@ -279,6 +282,15 @@ func TestFailureEndsTheStream(t *testing.T) {
 	early := codec.NewEventEncoder(conversion(protocol.Anthropic)).Fail(nil, fault.New(fault.Overloaded, "busy"), "req_1")
 	if k := kinds(string(early)); !slices.Equal(k, []string{"error"}) {
 		t.Errorf("before the start: %q", k)
+	}
+}
+
+// The encoder keeps the whole answer, up to a bound.
+func TestAnswerTooLargeToKeepFails(t *testing.T) {
+	t.Parallel()
+	a := &llm.Answer{Parts: []llm.Part{{Kind: llm.PartReasoning, State: &llm.State{Data: strings.Repeat("x", llm.MaxCollected+1)}}, text("a")}}
+	if _, f := codec.EncodeAnswer(a, conversion(protocol.Anthropic)); f == nil || f.Class != fault.Malformed {
+		t.Errorf("got %v", f)
 	}
 }
 

@@ -88,7 +88,6 @@ func (d *requestDecoder) item() {
 		d.callOutput(&it)
 	case itemReference:
 		d.forget(before)
-		d.stored = true
 		d.add(llm.FeatureStoredState, itemPath+".id", raw)
 		d.say(llm.RoleAssistant, llm.Part{Kind: llm.PartNative, Native: &llm.Native{Type: itemReference, Raw: raw}})
 	case "":
@@ -189,6 +188,13 @@ func (d *requestDecoder) message(it *item) {
 	default:
 		d.wrong(itemPath+".role", "one of user, assistant, system, developer")
 		return
+	}
+	if m.Role != llm.RoleAssistant { // nobody else can decline
+		for i := range m.Parts {
+			if m.Parts[i].Kind == llm.PartRefusal {
+				m.Parts[i].Kind = llm.PartText
+			}
+		}
 	}
 	d.req.Messages = append(d.req.Messages, m)
 }

@@ -287,6 +287,16 @@ func TestTiersOfOtherVendors(t *testing.T) {
 	}
 }
 
+// What says what is so anyway is no loss.
+func TestDefaultsOfOtherVendorsAreNoLoss(t *testing.T) {
+	t.Parallel()
+	r := asked()
+	r.Extras = []llm.Extra{{Feature: llm.FeatureSpeed, Field: "speed", Raw: []byte(`"standard"`)}, {Feature: llm.FeatureOutputModality, Field: "responseModalities", Raw: []byte(`["TEXT"]`)}}
+	c := conversion(protocol.Anthropic)
+	same(t, encode(t, r, c), `{"model":"upstream","input":[`+userHi+`],"store":false}`)
+	wantLost(t, c)
+}
+
 // A system message is never parted from its place, and one alone is no instruction.
 func TestSystemMessagesKeepTheirPlace(t *testing.T) {
 	t.Parallel()

@@ -209,6 +209,7 @@ func (w *eventEncoder) nativeItem(dst []byte, n *llm.Native) []byte {
 	b := wirejson.AppendIntMember(w.begin("response.output_item.added"), "output_index", int64(at))
 	b = w.appendItem(wirejson.AppendMember(b, "item"), at, statusInProgress)
 	dst = w.send(dst, "response.output_item.added", b)
+	w.size += len(n.Raw)
 	return w.tellDone(dst, at, appendCompact(nil, n.Raw))
 }
 
@@ -218,7 +219,7 @@ func (w *eventEncoder) finish(dst []byte, stop *llm.Stop) []byte {
 	if why := stop.Explanation; stop.Reason == llm.StopRefusal && !w.refused && why != "" {
 		dst, _ = w.partStart(dst, &llm.Part{Kind: llm.PartRefusal})
 		index := len(w.parts) - 1
-		dst, _ = w.delta(dst, llm.Event{Index: index, Text: []byte(why)})
+		dst = w.delta(dst, llm.Event{Index: index, Text: []byte(why)})
 		dst = w.partEnd(dst, index)
 	}
 	w.end(stop)

@@ -71,6 +71,9 @@ type wireItem struct {
 
 // Encode appends the events that tell e.
 func (w *eventEncoder) Encode(dst []byte, e llm.Event) ([]byte, *fault.Error) {
+	if w.size > llm.MaxCollected {
+		return dst, fault.New(fault.Malformed, "The provider's answer is larger than the gateway takes.")
+	}
 	switch e.Kind {
 	case llm.EventStart:
 		w.start(e)
@@ -79,7 +82,7 @@ func (w *eventEncoder) Encode(dst []byte, e llm.Event) ([]byte, *fault.Error) {
 	case llm.EventPartStart:
 		return w.partStart(dst, e.Part)
 	case llm.EventDelta:
-		return w.delta(dst, e)
+		return w.delta(dst, e), nil
 	case llm.EventCite:
 		return w.cite(dst, e), nil
 	case llm.EventState:
@@ -243,14 +246,12 @@ func (w *eventEncoder) part(index int) *wirePart {
 	return &w.parts[index]
 }
 
-func (w *eventEncoder) delta(dst []byte, e llm.Event) ([]byte, *fault.Error) {
+func (w *eventEncoder) delta(dst []byte, e llm.Event) []byte {
 	p := w.part(e.Index)
 	if p == nil || len(e.Text) == 0 || p.ended {
-		return dst, nil
+		return dst
 	}
-	if w.size += len(e.Text); w.size > llm.MaxCollected {
-		return dst, fault.New(fault.Malformed, "The provider's answer is larger than the gateway takes.")
-	}
+	w.size += len(e.Text)
 	p.text = append(p.text, e.Text...)
 	kind, index := "", "content_index"
 	switch p.kind {
@@ -272,13 +273,13 @@ func (w *eventEncoder) delta(dst []byte, e llm.Event) ([]byte, *fault.Error) {
 			kind = "response.custom_tool_call_input.delta"
 		}
 	default:
-		return dst, nil
+		return dst
 	}
 	b := wirejson.AppendText(wirejson.AppendMember(w.at(w.begin(kind), p, index), "delta"), e.Text)
 	if p.kind == llm.PartText {
 		b = append(b, `,"logprobs":[]`...)
 	}
-	return w.send(dst, kind, b), nil
+	return w.send(dst, kind, b)
 }
 
 // cite writes a source. One that does not tell its place is of all the text before it.
