@@ -157,3 +157,8 @@ func TestStoredResponseIsStreamedAgain(t *testing.T) {
 func withOneAccount(ts *syncv1.TenantShard) { ts.Credentials = ts.Credentials[:1] }
 
 func asError(err error, to **openai.Error) bool { return errors.As(err, to) }
+
+// limit has the provider say that an account is at its limit.
+func (g *rig) limit(key string) {
+	g.provider.Script(fakeprovider.Match{Key: key}, fakeprovider.Fail(fakeprovider.RateLimited))
+}

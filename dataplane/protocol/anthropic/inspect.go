@@ -70,6 +70,10 @@ func (c *Codec) Inspect(body []byte, _ protocol.Target) (*protocol.Shape, *fault
 	if f != nil {
 		return nil, f
 	}
+	s.AddRefs(body)
+	if f = s.CheckRefs(); f != nil {
+		return nil, f
+	}
 	return s, s.RequireModel()
 }
 

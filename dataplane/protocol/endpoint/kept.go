@@ -36,6 +36,9 @@ func (k *Kept) Inspect(body []byte, t protocol.Target) (*protocol.Shape, *fault.
 			return nil, f
 		}
 		s.AddRefs(body)
+		if f = s.CheckRefs(); f != nil {
+			return nil, f
+		}
 	} else if t.Method == http.MethodPost && t.Op == protocol.OpFile {
 		if t.Boundary == "" {
 			return nil, fault.New(fault.InvalidRequest, "The body must be multipart/form-data with a boundary in its Content-Type, because it holds a file.")

@@ -65,10 +65,14 @@ func (c *Codec) Inspect(body []byte, _ protocol.Target) (*protocol.Shape, *fault
 	if f != nil {
 		return nil, f
 	}
+	s.AddRefs(body)
 	// The newer name wins, as upstreams that know both refuse the older one.
 	s.MaxOutputTokens = max(limit, 0)
 	if s.MaxOutputTokens == 0 {
 		s.MaxOutputTokens = max(oldLimit, 0)
+	}
+	if f = s.CheckRefs(); f != nil {
+		return nil, f
 	}
 	return s, s.RequireModel()
 }
