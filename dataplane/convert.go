@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"bytes"
+	"slices"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 
@@ -68,6 +69,8 @@ func (n *Node) converter(call *inbound.Call, who *auth.Principal, public string,
 			MaxOutput: c.Model.GetMaxOutputTokens(),
 			Compat:    c.Compat(),
 			Scope:     c.StateScope,
+			// Servers that do not know the mark refuse the call, so silence means no.
+			NoBreakpoints: !slices.Contains(c.Model.GetFeatures(), configv1.Feature_FEATURE_PROMPT_CACHE),
 		})
 	}
 }

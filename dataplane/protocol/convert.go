@@ -180,18 +180,20 @@ func (l Loss) String() string { return string(l.Feature) + "=" + l.Action.String
 // Conversion is the conversion of one call to one candidate: what the codecs on
 // both sides need to know beside the request, and what they could not carry.
 type Conversion struct {
-	From, To   Name
-	Public     string           // model name that the caller gets to see
-	Model      string           // the upstream's model name
-	MaxOutput  int64            // most output tokens of the model; 0 if not known
-	Compat     *configv1.Compat // deviations of the upstream; may be nil
-	Stream     bool             // the upstream is asked for a stream
-	Framing    Framing          // of the caller's answer
-	RequestID  string
-	Started    time.Time
-	Body       []byte // the caller's request, for answers that repeat members of it; may be nil
-	Version    string // the caller's anthropic-version, or the version segment of its path
-	WantsUsage bool   // a Chat caller asked for the usage chunk
+	From, To  Name
+	Public    string           // model name that the caller gets to see
+	Model     string           // the upstream's model name
+	MaxOutput int64            // most output tokens of the model; 0 if not known
+	Compat    *configv1.Compat // deviations of the upstream; may be nil
+	// NoBreakpoints: the model does not state that it takes prompt-cache breakpoints.
+	NoBreakpoints bool
+	Stream        bool    // the upstream is asked for a stream
+	Framing       Framing // of the caller's answer
+	RequestID     string
+	Started       time.Time
+	Body          []byte // the caller's request, for answers that repeat members of it; may be nil
+	Version       string // the caller's anthropic-version, or the version segment of its path
+	WantsUsage    bool   // a Chat caller asked for the usage chunk
 	// LegacyCalls says that a Chat caller offered functions and not tools, which
 	// llm.FeatureLegacyFunctions among the request's extras tells: calls reach it as
 	// function_call.

@@ -53,6 +53,8 @@ type To struct {
 	MaxOutput int64
 	Compat    *configv1.Compat
 	Scope     string // whose reasoning state it can read
+
+	NoBreakpoints bool // see protocol.Conversion
 }
 
 // Convert makes the call that a candidate gets. It fails, before anything is sent,
@@ -78,6 +80,7 @@ func (c *Call) Convert(to To) (*protocol.Converted, *fault.Error) {
 		Model:          to.Model,
 		MaxOutput:      to.MaxOutput,
 		Compat:         to.Compat,
+		NoBreakpoints:  to.NoBreakpoints && c.Codec.Name() != to.Codec.Name(),
 		Stream:         streams,
 		Framing:        c.Target.Framing,
 		RequestID:      c.RequestID,

@@ -72,7 +72,7 @@ func (e *requestEncoder) mark(c llm.Cache) *fault.Error {
 	switch {
 	case c == llm.NoCache:
 		return nil
-	case e.c.Options[string(e.c.From)+"."+string(llm.FeatureCacheMark)] == protocol.Drop:
+	case e.c.NoBreakpoints, e.c.Options[string(e.c.From)+"."+string(llm.FeatureCacheMark)] == protocol.Drop:
 		// Declared for models that do not know breakpoints.
 		return e.c.Dropped(llm.FeatureCacheMark, "")
 	case c == llm.Cache1h && e.ttl == nil:
