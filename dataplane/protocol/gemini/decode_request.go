@@ -77,6 +77,7 @@ func (c *Codec) DecodeRequest(body []byte, t protocol.Target) (*llm.Request, *fa
 	if d.fault != nil {
 		return nil, d.fault
 	}
+	d.req.Messages = joinThoughts(d.req.Messages)
 	return d.req, nil
 }
 
