@@ -22,6 +22,11 @@ func codex() agent {
 			if err := os.MkdirAll(folder, 0o700); err != nil {
 				t.Fatal(err)
 			}
+			// Codex offers a web search that OpenAI runs, whatever it is asked.
+			options := ""
+			if w.upstream != w.own {
+				options = `http_headers = { "x-gateway-options" = "openai_responses.web_search=drop" }` + "\n"
+			}
 			config := fmt.Sprintf(`model = "gpt-5"
 model_provider = "aidy"
 check_for_update_on_startup = false
@@ -31,13 +36,13 @@ name = "aidy"
 base_url = %q
 env_key = "AIDY_API_KEY"
 wire_api = "responses"
-
+%s
 [analytics]
 enabled = false
 
 [feedback]
 enabled = false
-`, w.base+"/v1")
+`, w.base+"/v1", options)
 			if err := os.WriteFile(filepath.Join(folder, "config.toml"), []byte(config), 0o600); err != nil {
 				t.Fatal(err)
 			}
