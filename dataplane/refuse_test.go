@@ -11,22 +11,26 @@ import (
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 )
 
-func TestCallInAProtocolThatNoUpstreamSpeaksIsRefusedNamingBoth(t *testing.T) {
+func TestCallThatCannotBeConvertedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, func(ts *syncv1.TenantShard) {
-		ts.Providers[0].Capabilities = ts.Providers[0].Capabilities[:1] // OpenAI Chat alone
+		ts.Providers[0].Capabilities = ts.Providers[0].Capabilities[2:3] // Anthropic alone
 	})
-	for _, w := range wires()[1:] {
-		resp, body := g.call(t, w, "m", false)
-		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, w.name) || !strings.Contains(body, "openai_chat") {
-			t.Errorf("%s: status %d: %s; want a 400 that names both protocols", w.name, resp.StatusCode, body)
-		}
-		if err := shape(w, []byte(body)); err != nil {
-			t.Error(err)
+	body := func(more string) string {
+		return `{"model":"m","messages":[{"role":"user","content":"hello there"}]` + more + `}`
+	}
+	resp, answer := g.post(t, "/v1/chat/completions", body(`,"n":2`))
+	for _, want := range []string{"openai_chat.n=drop", "anthropic_messages", `"param":"n"`} {
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(answer, want) {
+			t.Errorf("status %d: %s; want a 400 with %s", resp.StatusCode, answer, want)
 		}
 	}
 	if n := g.provider.Attempts(); n != 0 {
 		t.Errorf("%d calls reached the provider", n)
+	}
+	resp, answer = g.post(t, "/v1/chat/completions", body(`,"n":2,"gateway":{"options":{"openai_chat.n":"drop"}}`))
+	if got := resp.Header.Get("X-Gateway-Lossy"); resp.StatusCode != http.StatusOK || !strings.Contains(got, "n=drop") {
+		t.Errorf("status %d, lossy %q: %s; want the field left out as declared, and named", resp.StatusCode, got, answer)
 	}
 }
 
