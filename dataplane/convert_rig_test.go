@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -127,16 +128,6 @@ func tryOnce(ts *syncv1.TenantShard) {
 	ts.Routes[0].Scheduling = &configv1.SchedulingPolicy{MaxAttempts: proto.Int32(1)}
 }
 
-// upstreamModel is what the model is called by its provider.
-func upstreamModel(name string) rigOption {
-	return func(ts *syncv1.TenantShard) { ts.Models[0].UpstreamModel = name }
-}
-
-// compat says how the upstream deviates from its protocol.
-func compat(c *configv1.Compat) rigOption {
-	return func(ts *syncv1.TenantShard) { ts.Providers[0].Capabilities[0].Compat = c }
-}
-
 // question is one request for the SDKs.
 func (g *pairRig) question(text string) vendorsdk.Question {
 	return vendorsdk.Question{Client: g.client, Key: testKey, Model: "m", Text: text}
@@ -188,17 +179,6 @@ func (s *seen) verdict(t testing.TB) {
 	for _, f := range s.faults {
 		t.Error(f)
 	}
-}
-
-// answer is the n-th answer of the provider, from 0. It waits for its end, which the
-// client may see before the provider's handler returned.
-func (s *seen) answer(n int) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.told) <= n {
-		s.ended.Wait()
-	}
-	return s.told[n]
 }
 
 // body is the last answer as it came over the wire.
@@ -314,7 +294,7 @@ func (b *checkedBody) end(err error) {
 	b.seen.mu.Lock()
 	b.seen.last = b.all
 	b.seen.mu.Unlock()
-	if b.check == nil || err != io.EOF {
+	if b.check == nil || !errors.Is(err, io.EOF) {
 		return
 	}
 	if bad := b.check.Close(); bad != nil {

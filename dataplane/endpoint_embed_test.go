@@ -260,8 +260,10 @@ func TestEmbeddingsThatCannotBeConvertedSayWhy(t *testing.T) {
 		"task type":          {toOpenAI, "/v1beta/models/m:embedContent", `{"content":{"parts":[{"text":"a"}]},"taskType":"CLUSTERING"}`, "", 400, "gemini_generate_content.task_type=drop"},
 		"task type, dropped": {toOpenAI, "/v1beta/models/m:embedContent", `{"content":{"parts":[{"text":"a"}]},"taskType":"CLUSTERING"}`, "gemini_generate_content.task_type=drop", 200, "task_type=drop"},
 		"title":              {toOpenAI, "/v1beta/models/m:embedContent", `{"content":{"parts":[{"text":"a"}]},"title":"x"}`, "", 200, "title=drop"},
-		"two sizes": {toOpenAI, "/v1beta/models/m:batchEmbedContents",
-			`{"requests":[{"content":{"parts":[{"text":"a"}]},"outputDimensionality":8},{"content":{"parts":[{"text":"a"}]}}]}`, "", 400, "one size"},
+		"two sizes": {
+			toOpenAI, "/v1beta/models/m:batchEmbedContents",
+			`{"requests":[{"content":{"parts":[{"text":"a"}]},"outputDimensionality":8},{"content":{"parts":[{"text":"a"}]}}]}`, "", 400, "one size",
+		},
 		"a picture": {toOpenAI, "/v1beta/models/m:embedContent", `{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"AA=="}}]}}`, "", 400, "texts alone"},
 	} {
 		t.Run(name, func(t *testing.T) {

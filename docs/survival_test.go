@@ -87,7 +87,7 @@ func cell(to bridge.Codec, f llm.Feature) string {
 		return "carried"
 	}
 	s := to.Support(f)
-	text := ""
+	var text string
 	switch s.Fate {
 	case protocol.Carried:
 		text = "carried"

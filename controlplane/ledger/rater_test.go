@@ -416,7 +416,7 @@ func TestPinnedVersionThatIsNewIsReadAtOnce(t *testing.T) {
 func TestL4NoFloatInThePackage(t *testing.T) {
 	t.Parallel()
 	set := token.NewFileSet()
-	packages, err := parser.ParseDir(set, ".", nil, 0) //nolint:staticcheck // files of this folder, no build tags
+	packages, err := parser.ParseDir(set, ".", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -203,8 +203,10 @@ func needs(s *protocol.Shape) schedule.Needs {
 		parts int
 		is    configv1.Modality
 	}{
-		{s.Images, configv1.Modality_MODALITY_IMAGE}, {s.Documents, configv1.Modality_MODALITY_DOCUMENT},
-		{s.Audio, configv1.Modality_MODALITY_AUDIO}, {s.Video, configv1.Modality_MODALITY_VIDEO},
+		{s.Images, configv1.Modality_MODALITY_IMAGE},
+		{s.Documents, configv1.Modality_MODALITY_DOCUMENT},
+		{s.Audio, configv1.Modality_MODALITY_AUDIO},
+		{s.Video, configv1.Modality_MODALITY_VIDEO},
 	} {
 		if m.parts > 0 {
 			n.Read(m.is)

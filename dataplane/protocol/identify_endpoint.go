@@ -107,7 +107,8 @@ func boundary(h http.Header) string {
 // video reads what follows /videos.
 func (t Target) video(method, tail string, h http.Header) (Target, *fault.Error, bool) {
 	id, action, _ := strings.Cut(strings.TrimPrefix(tail, "/"), "/")
-	op, want := OpUnknown, []string{http.MethodPost}
+	var op Operation
+	want := []string{http.MethodPost}
 	switch {
 	case id == "" && method != http.MethodGet && method != http.MethodHead:
 		op, want = OpVideo, []string{http.MethodGet, http.MethodPost}

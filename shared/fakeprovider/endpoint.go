@@ -340,7 +340,6 @@ func (c *call) serveEndpoint() {
 
 // endpointAnswer plays what is not said by a model.
 type endpointAnswer struct {
-	kind   string
 	body   []byte
 	events []frame
 }

@@ -209,7 +209,8 @@ func withMember(o object, name string, value any) object {
 
 // storeAnswer keeps an answer of Responses or Chat Completions that asked for it.
 func (c *call) storeAnswer(rd renderer) {
-	kind, store := "", string(c.ask.top["store"])
+	var kind string
+	store := string(c.ask.top["store"])
 	switch {
 	case c.protocol == Responses && store != "false":
 		kind = "response"

@@ -210,7 +210,8 @@ func TestStepsSayItInEveryProtocol(t *testing.T) {
 		never         string // in no answer
 	}{
 		{
-			"refusal", fakeprovider.Step{Refusal: "I won't.", RefusalCategory: "cyber"},
+			"refusal",
+			fakeprovider.Step{Refusal: "I won't.", RefusalCategory: "cyber"},
 			wants{
 				chat:      {`"content":null,"refusal":"I won't."`, `"finish_reason":"stop"`},
 				responses: {`{"type":"refusal","refusal":"I won't."}`, `"status":"completed"`},
@@ -222,16 +223,19 @@ func TestStepsSayItInEveryProtocol(t *testing.T) {
 				responses: {`response.refusal.delta`, `"refusal":"I won't."`},
 				anthropic: {`"stop_reason":"refusal"`, `"category":"cyber"`},
 				gemini:    {`"candidates":[{"finishReason":"SAFETY","index":0}]`},
-			}, "Hello",
+			},
+			"Hello",
 		},
 		{
-			"redacted thinking", fakeprovider.Step{Reasoning: "Hm.", RedactedThinking: true, Text: "ok"},
+			"redacted thinking",
+			fakeprovider.Step{Reasoning: "Hm.", RedactedThinking: true, Text: "ok"},
 			wants{anthropic: {`{"type":"redacted_thinking","data":"`}},
 			wants{anthropic: {`"index":1,"content_block":{"type":"redacted_thinking","data":"`}},
 			"Hello",
 		},
 		{
-			"citation", fakeprovider.Step{Text: "It is so.", Citation: &fakeprovider.Citation{URL: "https://a.example/p", Title: "P"}},
+			"citation",
+			fakeprovider.Step{Text: "It is so.", Citation: &fakeprovider.Citation{URL: "https://a.example/p", Title: "P"}},
 			wants{
 				chat:      {`"annotations":[{"type":"url_citation","url_citation":{"url":"https://a.example/p"`},
 				responses: {`"annotations":[{"type":"url_citation","start_index":0,"end_index":9,"url":"https://a.example/p"`},
@@ -243,10 +247,12 @@ func TestStepsSayItInEveryProtocol(t *testing.T) {
 				responses: {`response.output_text.annotation.added`},
 				anthropic: {`"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location"`},
 				gemini:    {`"groundingMetadata"`},
-			}, "Hello",
+			},
+			"Hello",
 		},
 		{
-			"blocked prompt", fakeprovider.Step{BlockReason: "PROHIBITED_CONTENT"},
+			"blocked prompt",
+			fakeprovider.Step{BlockReason: "PROHIBITED_CONTENT"},
 			wants{
 				chat: {`"content":""`, `"finish_reason":"content_filter"`}, responses: {`"output":[]`, `"reason":"content_filter"`},
 				anthropic: {`"content":[]`, `"stop_reason":"refusal"`}, gemini: {`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata"`},
@@ -255,19 +261,22 @@ func TestStepsSayItInEveryProtocol(t *testing.T) {
 			"Hello",
 		},
 		{
-			"filtered without content", fakeprovider.Step{Silent: true, Stop: fakeprovider.StopFiltered},
+			"filtered without content",
+			fakeprovider.Step{Silent: true, Stop: fakeprovider.StopFiltered},
 			wants{gemini: {`"candidates":[{"finishReason":"PROHIBITED_CONTENT","index":0}]`}},
 			wants{gemini: {`"candidates":[{"finishReason":"PROHIBITED_CONTENT","index":0}]`}},
 			"Hello",
 		},
 		{
-			"image", fakeprovider.Step{Text: "Look:", Image: []byte("png")},
+			"image",
+			fakeprovider.Step{Text: "Look:", Image: []byte("png")},
 			wants{responses: {`"type":"image_generation_call","status":"completed","output_format":"png","result":"cG5n"`}, gemini: {`{"inlineData":{"mimeType":"image/png","data":"cG5n"}}`}},
 			wants{responses: {`"result":"cG5n"`}, gemini: {`"data":"cG5n"`}},
 			"Hello",
 		},
 		{
-			"interleaved calls", fakeprovider.Step{Interleave: true, ToolCalls: []fakeprovider.ToolCall{
+			"interleaved calls",
+			fakeprovider.Step{Interleave: true, ToolCalls: []fakeprovider.ToolCall{
 				{Name: "f", Arguments: `{"city":"a long name of a city"}`}, {Name: "g", Arguments: `{"day":"another quite long text"}`},
 			}},
 			nil,

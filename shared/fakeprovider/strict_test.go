@@ -233,9 +233,11 @@ func TestStrictAnthropic(t *testing.T) {
 		{"top_k with thinking", `"model":"m"`, `"model":"m","top_k":5,"thinking":{"type":"adaptive"}`, "must be unset"},
 		{"forced tool with thinking", `{"type":"auto","disable_parallel_tool_use":true}`, `{"type":"any"},"thinking":{"type":"adaptive"}`, "forces tool use"},
 		{"prefill with thinking", `{"type":"text","text":"more","cache_control":{"type":"ephemeral"}}]}]`, `{"type":"text","text":"more"}]},{"role":"assistant","content":"So"}],"thinking":{"type":"adaptive"}`, "prefill"},
-		{"tool loop without its thinking", `{"role":"assistant","content":"fine"},` + "\n" + ` {"role":"user","content":[{"type":"text","text":"more","cache_control":{"type":"ephemeral"}}]}],`,
+		{
+			"tool loop without its thinking", `{"role":"assistant","content":"fine"},` + "\n" + ` {"role":"user","content":[{"type":"text","text":"more","cache_control":{"type":"ephemeral"}}]}],`,
 			`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}],"thinking":{"type":"enabled","budget_tokens":1024},`,
-			"Expected `thinking` or `redacted_thinking`, but found `tool_use`"},
+			"Expected `thinking` or `redacted_thinking`, but found `tool_use`",
+		},
 		{"call at the end", `{"role":"user","content":[{"type":"text","text":"more","cache_control":{"type":"ephemeral"}}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}`, "immediately after: c"},
 	})
 	current := []string{"Anthropic-Version", "2026-10-21"}

@@ -40,7 +40,7 @@ func (d *requestReader) media(b *block, path string) *llm.Media {
 			d.unknown(path+".source", name)
 		}
 	}
-	missing := ""
+	var missing string
 	switch kind {
 	case "base64":
 		m.MIME, m.Data, missing = mime, data, "data"

@@ -63,15 +63,17 @@ func (d *requestReader) userMessages(parts []llm.Part) {
 		d.add(llm.RoleUser, nil)
 		return
 	}
-	for from, to := 0, 0; from < len(parts); from = to {
+	for from := 0; from < len(parts); {
+		to := from + 1
 		result := parts[from].Kind == llm.PartResult
-		for to = from + 1; to < len(parts) && (parts[to].Kind == llm.PartResult) == result; to++ {
+		for ; to < len(parts) && (parts[to].Kind == llm.PartResult) == result; to++ {
 		}
 		role := llm.RoleUser
 		if result {
 			role = llm.RoleTool
 		}
 		d.add(role, parts[from:to:to])
+		from = to
 	}
 }
 

@@ -255,7 +255,8 @@ func (w *requestWriter) reasoning(p *llm.Part) *fault.Error {
 // call writes a call, whose input must be an object.
 func (w *requestWriter) call(p *llm.Part) *fault.Error {
 	c := p.Call
-	id, name := "", c.Name
+	var id string
+	name := c.Name
 	if w.own {
 		id = SafeID(c.ID)
 	} else {

@@ -80,14 +80,20 @@ func TestDecoderForgivesWhatServersDo(t *testing.T) {
 		{"no message_start", []string{`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}`, stop}, "+0 0=x -0 end"},
 		{"no start of a block", []string{messageStart, `{"type":"content_block_delta","index":4,"delta":{"type":"text_delta","text":"x"}}`, stop}, "+0 0=x -0 end"},
 		{"no end of a block", []string{messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"x"}}`, stop}, "+0 0=x -0 end"},
-		{"an index twice", []string{messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"x"}}`,
-			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}`, stop}, "+0 0=x -0 +1 a:f -1 tool_use"},
+		{"an index twice", []string{
+			messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"x"}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}`, stop,
+		}, "+0 0=x -0 +1 a:f -1 tool_use"},
 		{"arguments in the start", []string{messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"k":1}}}`, stop}, `+0 a:f 0={"k":1} -0 tool_use`},
-		{"arguments in the start and in pieces", []string{messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"k":1}}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, stop}, `+0 a:f 0={} -0 tool_use`},
+		{"arguments in the start and in pieces", []string{
+			messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"k":1}}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, stop,
+		}, `+0 a:f 0={} -0 tool_use`},
 		{"an empty text", []string{messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_stop","index":0}`, stop}, "unknown"},
-		{"thinking that is not shown", []string{messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}`, `{"type":"content_block_stop","index":0}`, stop}, "+0 0!s -0 end"},
+		{"thinking that is not shown", []string{
+			messageStart, `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}`, `{"type":"content_block_stop","index":0}`, stop,
+		}, "+0 0!s -0 end"},
 		{"no stop_reason", []string{messageStart, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}`}, "+0 0=x -0 end"},
 		{"blocks that interleave", []string{
 			messageStart,
@@ -213,7 +219,8 @@ func heard(t testing.TB, out string) sdk.Message {
 func TestConvT04_PiecesOfCallsMayInterleave(t *testing.T) {
 	t.Parallel()
 	list := []llm.Event{
-		{Kind: llm.EventStart}, start(0, call("a", "f", "")), start(1, call("b", "g", "")),
+		{Kind: llm.EventStart},
+		start(0, call("a", "f", "")), start(1, call("b", "g", "")),
 		delta(0, `{"k":`), delta(1, `{}`), delta(0, `1}`), end(1), end(0),
 	}
 	m := heard(t, stream(t, answering(protocol.OpenAIChat), append(list, ending(llm.StopToolUse, nil)...)...))
@@ -234,7 +241,8 @@ func TestConvE01_NoTextBlockForACallAlone(t *testing.T) {
 func TestConvR01_ThinkingEndsBeforeTheText(t *testing.T) {
 	t.Parallel()
 	list := []llm.Event{
-		{Kind: llm.EventStart, Model: "deep"}, start(0, llm.Part{Kind: llm.PartReasoning}), delta(0, "h"), delta(0, "m"), end(0),
+		{Kind: llm.EventStart, Model: "deep"},
+		start(0, llm.Part{Kind: llm.PartReasoning}), delta(0, "h"), delta(0, "m"), end(0),
 		start(1, text("")), delta(1, "hi"), end(1),
 	}
 	out := stream(t, answering(protocol.OpenAIChat), append(list, ending(llm.StopEnd, nil)...)...)
@@ -250,8 +258,10 @@ func TestConvR01_ThinkingEndsBeforeTheText(t *testing.T) {
 func TestConvR05_SignatureComesLastAndOnce(t *testing.T) {
 	t.Parallel()
 	list := []llm.Event{
-		{Kind: llm.EventStart}, start(0, llm.Part{Kind: llm.PartReasoning}),
-		{Kind: llm.EventState, Index: 0, State: &llm.State{Kind: llm.AnthropicSignature, Data: "c2ln"}}, delta(0, "hm"), end(0),
+		{Kind: llm.EventStart},
+		start(0, llm.Part{Kind: llm.PartReasoning}),
+		{Kind: llm.EventState, Index: 0, State: &llm.State{Kind: llm.AnthropicSignature, Data: "c2ln"}},
+		delta(0, "hm"), end(0),
 		start(1, llm.Part{Kind: llm.PartReasoning, State: &llm.State{Kind: llm.AnthropicSignature, Data: "b"}}), end(1),
 		start(2, llm.Part{Kind: llm.PartRedacted, State: &llm.State{Kind: llm.AnthropicRedacted, Data: "ZA=="}}), end(2),
 	}

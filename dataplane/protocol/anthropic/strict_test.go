@@ -31,8 +31,10 @@ var conversations = rapid.Custom(func(t *rapid.T) []llm.Message {
 			turn, results := assistant(say("before")), llm.Message{Role: llm.RoleTool}
 			for _, id := range rapid.SliceOfNDistinct(ids, 1, 3, rapid.ID).Draw(t, "ids") {
 				turn.Parts = append(turn.Parts, call(id, rapid.SampledFrom([]string{"look", "files.read"}).Draw(t, "tool"), rapid.SampledFrom([]string{"", "{}", `{"a":1}`}).Draw(t, "args")))
-				results.Parts = append(results.Parts, llm.Part{Kind: llm.PartResult, Cache: mark.Draw(t, "mark"),
-					Result: &llm.Result{CallID: id, Parts: []llm.Part{say("result")}, Error: rapid.Bool().Draw(t, "failed")}})
+				results.Parts = append(results.Parts, llm.Part{
+					Kind: llm.PartResult, Cache: mark.Draw(t, "mark"),
+					Result: &llm.Result{CallID: id, Parts: []llm.Part{say("result")}, Error: rapid.Bool().Draw(t, "failed")},
+				})
 			}
 			list = append(list, turn)
 			if rapid.Bool().Draw(t, "between") {

@@ -145,7 +145,7 @@ func (c *Call) requests(r *wirejson.Reader, s *protocol.Shape) *fault.Error {
 		return invalid("requests", "The member requests must be a list of embedContent requests.")
 	}
 	n := 0
-	for ok := r.Enter('['); ok && r.Next(); n++ {
+	for ok := r.Enter('['); ok && r.Next(); n++ { //nolint:staticcheck // SA4008: ok only guards the entry
 		if n == MaxInputs {
 			return tooMany("requests")
 		}

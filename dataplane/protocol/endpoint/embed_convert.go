@@ -78,7 +78,7 @@ func readOpenAIEmbed(body []byte, conv *protocol.Conversion) (*embedding, *fault
 	}
 	r := new(wirejson.Reader)
 	r.ResetStrict(body)
-	for ok := r.Enter('{'); ok && r.Next(); {
+	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 		switch name := string(r.Name()); name {
 		case "model":
 		case "input":
@@ -133,7 +133,7 @@ func (e *embedding) inputs(r *wirejson.Reader) *fault.Error {
 	if r.Kind() != '[' {
 		return take()
 	}
-	for ok := r.Enter('['); ok && r.Next(); {
+	for ok := r.Enter('['); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 		if f := take(); f != nil {
 			return f
 		}
@@ -154,7 +154,7 @@ func (c *Call) openAIEmbeddings(answer []byte, e *embedding, public string) ([]b
 		out = append(out, '}')
 		n++
 	}
-	for ok := r.Enter('{'); ok && r.Next(); {
+	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 		switch string(r.Name()) {
 		case "embedding":
 			one()
@@ -188,7 +188,7 @@ func appendVector(out []byte, r *wirejson.Reader, member string, asBase64 bool) 
 			packed, _ = base64.StdEncoding.DecodeString(text)
 			return
 		}
-		for ok := r.Enter('['); ok && r.Next(); {
+		for ok := r.Enter('['); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 			number := r.Raw()
 			if asBase64 {
 				v, _ := strconv.ParseFloat(string(number), 32) // what is no number is 0
@@ -227,11 +227,11 @@ func (c *Call) embedToOpenAI(body []byte, to To, conv *protocol.Conversion) (*pr
 	if c.target.Op == protocol.OpEmbed {
 		g.request(r, "")
 	} else {
-		for ok := r.Enter('{'); ok && r.Next(); {
+		for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 			switch name := string(r.Name()); name {
 			case "requests":
 				n := 0
-				for in := r.Enter('['); in && r.Next(); n++ {
+				for in := r.Enter('['); in && r.Next(); n++ { //nolint:staticcheck // SA4008: ok only guards the entry
 					g.request(r, fmt.Sprintf("requests[%d].", n))
 				}
 			case "gateway":
@@ -282,7 +282,7 @@ func (g *geminiEmbed) fail(f *fault.Error) {
 func (g *geminiEmbed) request(r *wirejson.Reader, where string) {
 	var text []byte
 	size := int64(0)
-	for ok := r.Enter('{'); ok && r.Next(); {
+	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 		switch name := string(r.Name()); name {
 		case "model", "gateway":
 		case "content":
@@ -316,7 +316,7 @@ func (g *geminiEmbed) content(r *wirejson.Reader, field string) []byte {
 	var all []byte
 	n := 0
 	part := func() {
-		for ok := r.Enter('{'); ok && r.Next(); {
+		for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 			switch name := string(r.Name()); name {
 			case "text":
 				if n++; n > 1 {
@@ -331,7 +331,7 @@ func (g *geminiEmbed) content(r *wirejson.Reader, field string) []byte {
 			}
 		}
 	}
-	for ok := r.Enter('{'); ok && r.Next(); {
+	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 		if string(r.Name()) != "parts" {
 			continue // the role says nothing
 		}
@@ -355,11 +355,11 @@ func (c *Call) geminiEmbeddings(answer []byte, want int) ([]byte, *fault.Error) 
 	r := new(wirejson.Reader)
 	r.ResetLenient(answer)
 	n := 0
-	for ok := r.Enter('{'); ok && r.Next(); {
+	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
 		if string(r.Name()) != "data" {
 			continue
 		}
-		for in := r.Enter('['); in && r.Next(); n++ {
+		for in := r.Enter('['); in && r.Next(); n++ { //nolint:staticcheck // SA4008: ok only guards the entry
 			at := int64(n)
 			var vector []byte
 			for each := r.Enter('{'); each && r.Next(); {

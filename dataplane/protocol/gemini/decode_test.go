@@ -37,7 +37,8 @@ func TestConversationsBecomeMessages(t *testing.T) {
 		{Role: llm.RoleSystem, Parts: []llm.Part{{Text: "Short"}}},
 		{Role: llm.RoleUser, Parts: []llm.Part{{Text: "Look"}, {Kind: llm.PartMedia, Media: &llm.Media{Kind: llm.Image, MIME: "image/png", Data: "QUJD"}}}},
 		{Role: llm.RoleAssistant, Parts: []llm.Part{
-			{Kind: llm.PartReasoning, Text: "Hm", State: &llm.State{Kind: llm.GeminiSignature, Data: "c2ln"}}, {Text: "Well"},
+			{Kind: llm.PartReasoning, Text: "Hm", State: &llm.State{Kind: llm.GeminiSignature, Data: "c2ln"}},
+			{Text: "Well"},
 			call("gwc_1", "f", `{"b":1,"a":2.0}`),
 		}},
 		{Role: llm.RoleTool, Parts: []llm.Part{{Kind: llm.PartResult, Result: &llm.Result{CallID: "gwc_1", Name: "f", Raw: `{"n":9007199254740993}`}}}},

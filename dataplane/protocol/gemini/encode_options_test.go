@@ -100,8 +100,10 @@ func TestLimitsKeepToTheServer(t *testing.T) {
 	}{
 		"as asked": {nil, 64000, drop, `{"maxOutputTokens":32000,"responseJsonSchema":{},"responseMimeType":"application/json","stopSequences":["1","2","3","4","5"],"temperature":0.0,"topK":40,"topP":0.9}`, "stop=drop"},
 		"lowered":  {nil, 8192, drop, `{"maxOutputTokens":8192,"responseJsonSchema":{},"responseMimeType":"application/json","stopSequences":["1","2","3","4","5"],"temperature":0.0,"topK":40,"topP":0.9}`, "max_tokens=drop, stop=drop"},
-		"deviant": {&configv1.Compat{NoSampling: true, NoJsonSchema: true}, 0, drop, `{"maxOutputTokens":32000,"responseMimeType":"application/json","stopSequences":["1","2","3","4","5"]}`,
-			"json_schema=drop, stop=drop, temperature=drop, top_k=drop, top_p=drop"},
+		"deviant": {
+			&configv1.Compat{NoSampling: true, NoJsonSchema: true}, 0, drop, `{"maxOutputTokens":32000,"responseMimeType":"application/json","stopSequences":["1","2","3","4","5"]}`,
+			"json_schema=drop, stop=drop, temperature=drop, top_k=drop, top_p=drop",
+		},
 		"too many stops": {nil, 0, nil, "", ""},
 	} {
 		r := full

@@ -132,9 +132,16 @@ func toolFields() []protocol.Field {
 			`"tools":[{"googleSearch":{}}],"toolConfig":{"includeServerSideToolInvocations":true}`)},
 	}
 	for _, t := range [...]struct{ name, note string }{
-		{"codeExecution", ""}, {"computerUse", ""}, {"fileSearch", ""}, {"googleMaps", ""}, {"googleSearch", ""},
-		{"googleSearchRetrieval", ""}, {"urlContext", ""},
-		{"enterpriseWebSearch", "Vertex AI alone"}, {"exaAiSearch", "Vertex AI alone"}, {"parallelAiSearch", "Vertex AI alone"},
+		{"codeExecution", ""},
+		{"computerUse", ""},
+		{"fileSearch", ""},
+		{"googleMaps", ""},
+		{"googleSearch", ""},
+		{"googleSearchRetrieval", ""},
+		{"urlContext", ""},
+		{"enterpriseWebSearch", "Vertex AI alone"},
+		{"exaAiSearch", "Vertex AI alone"},
+		{"parallelAiSearch", "Vertex AI alone"},
 		{"retrieval", "Vertex AI alone"},
 	} {
 		list = append(list, protocol.Field{

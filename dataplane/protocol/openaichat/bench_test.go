@@ -67,6 +67,9 @@ func BenchmarkStreamEvent(b *testing.B) {
 		if f == nil {
 			out, f = w.Encode(out, llm.Event{Kind: llm.EventPartStart, Part: &llm.Part{}})
 		}
+		if f != nil {
+			b.Fatal(f)
+		}
 		e := llm.Event{Kind: llm.EventDelta, Text: []byte(" some text\n")}
 		b.ReportAllocs()
 		for b.Loop() {

@@ -12,7 +12,6 @@ type pending struct{ id, name string }
 // heard is what one message holds, whose members come in any order.
 type heard struct {
 	role, name, callID string
-	callIDStated       bool
 	content            []llm.Part
 	reasoning, refusal string
 	citations          []llm.Citation

@@ -85,8 +85,10 @@ func TestEventsOfStreams(t *testing.T) {
 		"both in one delta":          {lines("stop", `{"content":"a","reasoning":"h"}`) + done, "start +reas0 0:h -0 +text1 1:a -1 end end"},
 		"T4 calls interleave": {lines("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"x"}}]}`,
 			`{"tool_calls":[{"index":0,"function":{"arguments":"2"}}]}`, `{"tool_calls":[{"index":1,"function":{"arguments":"y"}}]}`) + done, "start +tool0 0:1 +tool1 1:xy 0:2 -0 -1 tool_use end"},
-		"text, call, text": {lines("tool_calls", `{"content":"a"}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}`, `{"content":"b"}`) + done,
-			"start +text0 0:a -0 +tool1 +text2 2:b -1 -2 tool_use end"},
+		"text, call, text": {
+			lines("tool_calls", `{"content":"a"}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]}`, `{"content":"b"}`) + done,
+			"start +text0 0:a -0 +tool1 +text2 2:b -1 -2 tool_use end",
+		},
 		"name after the id":      {lines("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"1"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"2"}}]}`) + done, "start +tool0 0:12 -0 tool_use end"},
 		"id in every piece":      {lines("tool_calls", `{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"1"}}]}`, `{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"2"}}]}`) + done, "start +tool0 0:12 -0 tool_use end"},
 		"no index, no id":        {lines("tool_calls", `{"tool_calls":[{"function":{"name":"f","arguments":"1"}}]}`, `{"tool_calls":[{"function":{"arguments":"2"}}]}`) + done, "start +tool0 0:12 -0 tool_use end"},

@@ -22,8 +22,12 @@ var drawn = rapid.Custom(func(t *rapid.T) *llm.Request {
 		p := text(words.Draw(t, "text"))
 		if rapid.IntRange(0, 3).Draw(t, "media") == 0 {
 			p = media(rapid.SampledFrom([]llm.Media{
-				png, {Kind: llm.Image, URL: "https://a.example/a.png", Detail: "low"}, {Kind: llm.Document, MIME: "application/pdf", Data: "JVBERi0="},
-				{Kind: llm.Document, Text: "once"}, {Kind: llm.Audio, MIME: "audio/mpeg", Data: "SUQz"}, {Kind: llm.Video, MIME: "video/mp4", Data: "AAAA"},
+				png,
+				{Kind: llm.Image, URL: "https://a.example/a.png", Detail: "low"},
+				{Kind: llm.Document, MIME: "application/pdf", Data: "JVBERi0="},
+				{Kind: llm.Document, Text: "once"},
+				{Kind: llm.Audio, MIME: "audio/mpeg", Data: "SUQz"},
+				{Kind: llm.Video, MIME: "video/mp4", Data: "AAAA"},
 			}).Draw(t, "what"))
 		}
 		p.Cache = marks.Draw(t, "mark")

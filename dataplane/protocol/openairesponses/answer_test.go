@@ -318,7 +318,8 @@ func TestWholeAnswersAreRead(t *testing.T) {
 	want := &llm.Answer{ID: "i", Model: "m", Reported: true, Stop: llm.Stop{Reason: llm.StopToolUse, Native: "completed"}, Usage: llm.Usage{Input: 6, CacheRead: 4, Output: 3, Reasoning: 2, WebSearches: 1}, Parts: []llm.Part{
 		{Kind: llm.PartReasoning, Text: "h\n\ni", State: &llm.State{Kind: llm.OpenAIEncrypted, Data: "g", ID: "r"}},
 		{Kind: llm.PartNative, Native: &llm.Native{Type: "web_search_call", Raw: []byte(`{"id":"w","type":"web_search_call","status":"completed","action":{"type":"search"}}`)}},
-		{Kind: llm.PartText, Text: "a", Citations: []llm.Citation{{URL: "u", Title: "t", End: 1}}}, text("b"), call("c", "f", `{"x":12345678901234567890}`),
+		{Kind: llm.PartText, Text: "a", Citations: []llm.Citation{{URL: "u", Title: "t", End: 1}}},
+		text("b"), call("c", "f", `{"x":12345678901234567890}`),
 	}}
 	if diff := cmp.Diff(want, a); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -393,8 +394,10 @@ func TestAnswersSurvive(t *testing.T) {
 func TestVendorsSDKReadsTheAnswer(t *testing.T) {
 	t.Parallel()
 	c := conversion(protocol.Anthropic)
-	stream, whole := valid(t, c, &llm.Answer{Model: "m", Parts: []llm.Part{{Kind: llm.PartReasoning, Text: "hm"}, text("Hi "), text("you."), call("c1", "f", `{"a":1}`)},
-		Stop: llm.Stop{Reason: llm.StopToolUse}, Reported: true, Usage: llm.Usage{Input: 3, Output: 4}})
+	stream, whole := valid(t, c, &llm.Answer{
+		Model: "m", Parts: []llm.Part{{Kind: llm.PartReasoning, Text: "hm"}, text("Hi "), text("you."), call("c1", "f", `{"a":1}`)},
+		Stop: llm.Stop{Reason: llm.StopToolUse}, Reported: true, Usage: llm.Usage{Input: 3, Output: 4},
+	})
 	var got responses.Response
 	if err := json.Unmarshal([]byte(whole), &got); err != nil {
 		t.Fatal(err)

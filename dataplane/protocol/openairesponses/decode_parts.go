@@ -35,13 +35,13 @@ func (d *requestDecoder) content(path string) []llm.Part {
 
 // partMembers is what one part holds.
 type partMembers struct {
-	kind, text                     string
-	imageURL, fileID, detail       string
-	fileData, fileURL, filename    string
-	audio                          *llm.Media
-	citations                      []llm.Citation
-	cache                          llm.Cache
-	texted, refused, imaged, filed bool // what there was
+	kind, text                  string
+	imageURL, fileID, detail    string
+	fileData, fileURL, filename string
+	audio                       *llm.Media
+	citations                   []llm.Citation
+	cache                       llm.Cache
+	texted, refused, imaged     bool // what there was
 }
 
 // part reads one part of a content. A part of a type that is not known is kept as it

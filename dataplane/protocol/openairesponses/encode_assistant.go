@@ -139,7 +139,7 @@ func (e *requestEncoder) reasoning(p *llm.Part) *fault.Error {
 			return f
 		}
 	}
-	if !readable && !reference && !(e.own && s == nil) {
+	if !readable && !reference && (!e.own || s != nil) {
 		if p.Text == "" {
 			return nil
 		}

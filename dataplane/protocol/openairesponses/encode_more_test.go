@@ -251,7 +251,7 @@ func TestLimitsAndNames(t *testing.T) {
 func TestOptionsOfAChatCaller(t *testing.T) {
 	t.Parallel()
 	r := asked()
-	for _, x := range []llm.Extra{
+	r.Extras = append(r.Extras, []llm.Extra{
 		{Feature: llm.FeatureVerbosity, Field: "verbosity", Raw: []byte(`"low"`)},
 		{Feature: llm.FeatureMetadata, Field: "metadata", Raw: []byte(`{"a":"b"}`)},
 		{Feature: llm.FeatureServiceTier, Field: "service_tier", Raw: []byte(`"flex"`)},
@@ -261,9 +261,7 @@ func TestOptionsOfAChatCaller(t *testing.T) {
 		{Feature: llm.FeatureCacheLifetime, Field: "prompt_cache_options.ttl", Raw: []byte(`"12h"`)},
 		{Feature: llm.FeatureStreamOption, Field: "stream_options.include_obfuscation", Raw: []byte(`false`)},
 		{Feature: llm.FeatureLegacyFunctions, Field: "functions", Raw: []byte(`[]`)},
-	} {
-		r.Extras = append(r.Extras, x)
-	}
+	}...)
 	r.User = "s"
 	c := conversion(protocol.OpenAIChat)
 	c.Stream = true

@@ -128,9 +128,15 @@ func TestNothingIsStoredUnasked(t *testing.T) {
 		raw  string
 		want any
 	}{
-		{protocol.Anthropic, "", false}, {protocol.Gemini, "", false}, {protocol.OpenAIChat, "", false},
-		{protocol.OpenAIChat, "true", true}, {protocol.OpenAIChat, "false", false}, {protocol.Gemini, "false", false},
-		{protocol.OpenAIResponses, "", nil}, {protocol.OpenAIResponses, "true", true}, {protocol.OpenAIResponses, "false", false},
+		{protocol.Anthropic, "", false},
+		{protocol.Gemini, "", false},
+		{protocol.OpenAIChat, "", false},
+		{protocol.OpenAIChat, "true", true},
+		{protocol.OpenAIChat, "false", false},
+		{protocol.Gemini, "false", false},
+		{protocol.OpenAIResponses, "", nil},
+		{protocol.OpenAIResponses, "true", true},
+		{protocol.OpenAIResponses, "false", false},
 	} {
 		r := asked()
 		if tc.raw != "" {

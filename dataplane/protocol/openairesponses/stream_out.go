@@ -253,7 +253,8 @@ func (w *eventEncoder) delta(dst []byte, e llm.Event) []byte {
 	}
 	w.size += len(e.Text)
 	p.text = append(p.text, e.Text...)
-	kind, index := "", "content_index"
+	var kind string
+	index := "content_index"
 	switch p.kind {
 	case llm.PartText:
 		kind = "response.output_text.delta"

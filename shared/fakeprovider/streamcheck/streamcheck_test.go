@@ -2,6 +2,7 @@ package streamcheck_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,7 +72,7 @@ func body(t *testing.T, p fakeprovider.Protocol, step fakeprovider.Step, list bo
 	t.Helper()
 	fake := fakeprovider.New(fakeprovider.Config{})
 	fake.Script(fakeprovider.Match{}, step)
-	path, in := "", ""
+	var path, in string
 	switch p {
 	case fakeprovider.Chat:
 		path, in = "/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
@@ -202,7 +203,7 @@ func TestTheFirstErrorStays(t *testing.T) {
 	t.Parallel()
 	c := streamcheck.New(fakeprovider.Chat)
 	first := c.Feed([]byte("data: [DONE]\n\n"))
-	if first == nil || c.Feed([]byte("data: {}\n\n")) != first || c.Close() != first {
+	if first == nil || !errors.Is(c.Feed([]byte("data: {}\n\n")), first) || !errors.Is(c.Close(), first) {
 		t.Errorf("the first error was %v, the last is %v", first, c.Close())
 	}
 	if streamcheck.New("morse").Close() == nil {
