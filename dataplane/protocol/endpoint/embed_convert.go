@@ -78,7 +78,7 @@ func readOpenAIEmbed(body []byte, conv *protocol.Conversion) (*embedding, *fault
 	}
 	r := new(wirejson.Reader)
 	r.ResetStrict(body)
-	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+	for ok := r.Enter('{'); ok && r.Next(); {
 		switch name := string(r.Name()); name {
 		case "model":
 		case "input":
@@ -133,7 +133,7 @@ func (e *embedding) inputs(r *wirejson.Reader) *fault.Error {
 	if r.Kind() != '[' {
 		return take()
 	}
-	for ok := r.Enter('['); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+	for ok := r.Enter('['); ok && r.Next(); {
 		if f := take(); f != nil {
 			return f
 		}
@@ -154,7 +154,7 @@ func (c *Call) openAIEmbeddings(answer []byte, e *embedding, public string) ([]b
 		out = append(out, '}')
 		n++
 	}
-	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+	for ok := r.Enter('{'); ok && r.Next(); {
 		switch string(r.Name()) {
 		case "embedding":
 			one()
