@@ -188,7 +188,7 @@ func appendVector(out []byte, r *wirejson.Reader, member string, asBase64 bool) 
 			packed, _ = base64.StdEncoding.DecodeString(text)
 			return
 		}
-		for ok := r.Enter('['); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+		for ok := r.Enter('['); ok && r.Next(); {
 			number := r.Raw()
 			if asBase64 {
 				v, _ := strconv.ParseFloat(string(number), 32) // what is no number is 0
@@ -227,7 +227,7 @@ func (c *Call) embedToOpenAI(body []byte, to To, conv *protocol.Conversion) (*pr
 	if c.target.Op == protocol.OpEmbed {
 		g.request(r, "")
 	} else {
-		for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+		for ok := r.Enter('{'); ok && r.Next(); {
 			switch name := string(r.Name()); name {
 			case "requests":
 				n := 0
@@ -282,7 +282,7 @@ func (g *geminiEmbed) fail(f *fault.Error) {
 func (g *geminiEmbed) request(r *wirejson.Reader, where string) {
 	var text []byte
 	size := int64(0)
-	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+	for ok := r.Enter('{'); ok && r.Next(); {
 		switch name := string(r.Name()); name {
 		case "model", "gateway":
 		case "content":
@@ -316,7 +316,7 @@ func (g *geminiEmbed) content(r *wirejson.Reader, field string) []byte {
 	var all []byte
 	n := 0
 	part := func() {
-		for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+		for ok := r.Enter('{'); ok && r.Next(); {
 			switch name := string(r.Name()); name {
 			case "text":
 				if n++; n > 1 {
@@ -331,7 +331,7 @@ func (g *geminiEmbed) content(r *wirejson.Reader, field string) []byte {
 			}
 		}
 	}
-	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+	for ok := r.Enter('{'); ok && r.Next(); {
 		if string(r.Name()) != "parts" {
 			continue // the role says nothing
 		}
@@ -355,7 +355,7 @@ func (c *Call) geminiEmbeddings(answer []byte, want int) ([]byte, *fault.Error) 
 	r := new(wirejson.Reader)
 	r.ResetLenient(answer)
 	n := 0
-	for ok := r.Enter('{'); ok && r.Next(); { //nolint:staticcheck // SA4008: ok only guards the entry
+	for ok := r.Enter('{'); ok && r.Next(); {
 		if string(r.Name()) != "data" {
 			continue
 		}
