@@ -74,6 +74,10 @@ func claim(call *inbound.Call, who *auth.Principal, groups []string, owner state
 	if t.RawQuery, f = unwrapQuery(t.RawQuery, own); f != nil {
 		return owner, f
 	}
+	if t.Op.Kept() && t.Object == "" && t.Method == http.MethodGet && who.Method == auth.APIKey {
+		return owner, fault.New(fault.RequestNotSupported,
+			"What all who share an upstream account keep there stands in one list, so that the gateway does not hand it to one of them. Keep the id of each object that you make, and ask for that.")
+	}
 	if owner != (stateid.Owner{}) || scopesIn(list, groups) <= 1 {
 		return owner, nil
 	}

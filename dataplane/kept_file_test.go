@@ -10,6 +10,8 @@ import (
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/openai/openai-go/v3"
 	"google.golang.org/genai"
+
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 )
 
 func wrapped(id string) bool { return strings.Contains(id, "gw1_") }
@@ -248,26 +250,32 @@ func TestCachedContentIsUsedAtItsAccount(t *testing.T) {
 	}
 }
 
-func TestListIsThatOfTheOnlyAccount(t *testing.T) {
+func TestListOfAnAccountIsForThoseWhoHaveItAlone(t *testing.T) {
 	t.Parallel()
+	open := func(ts *syncv1.TenantShard) { ts.Routes[0].DisableAuth = true }
 	for _, path := range []string{"/v1/files", "/v1/batches", "/v1/chat/completions", "/v1/messages/batches", "/v1beta/cachedContents"} {
-		resp, body := newRig(t, elsewhere).send(t, http.MethodGet, path, "", "")
-		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "list of its own") {
+		g := newRig(t, withOneAccount)
+		if resp, body := g.send(t, http.MethodGet, path, "", ""); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "share") || len(g.askedBy()) > 0 {
+			t.Errorf("%s for the key of a consumer: status %d: %s", path, resp.StatusCode, body)
+		}
+		if resp, body := newRig(t, elsewhere, open).send(t, http.MethodGet, path, "", ""); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "list of its own") {
 			t.Errorf("%s of two accounts: status %d: %s", path, resp.StatusCode, body)
 		}
-		if resp, body = newRig(t, withOneAccount).send(t, http.MethodGet, path, "", ""); resp.StatusCode != http.StatusOK {
+		if resp, body := newRig(t, withOneAccount, open).send(t, http.MethodGet, path, "", ""); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s of one account: status %d: %s", path, resp.StatusCode, body)
 		}
 	}
-	g := newRig(t, withOneAccount)
+	g := newRig(t, elsewhere, open)
 	c := g.openai()
-	file, err := c.Files.New(t.Context(), openai.FileNewParams{File: strings.NewReader("x"), Purpose: openai.FilePurposeUserData})
-	if err != nil {
-		t.Fatal(err)
+	for range 3 {
+		file, err := c.Files.New(t.Context(), openai.FileNewParams{File: strings.NewReader("x"), Purpose: openai.FilePurposeUserData})
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := g.last(t).Key
+		if _, err := c.Files.List(t.Context(), openai.FileListParams{After: openai.String(file.ID)}); err != nil {
+			t.Error(err)
+		}
+		g.owned(t, owner, 1)
 	}
-	list, err := c.Files.List(t.Context(), openai.FileListParams{After: openai.String(file.ID)})
-	if err != nil || len(list.Data) != 1 || list.Data[0].ID != file.ID {
-		t.Errorf("list %+v, %v; want %s", list, err, file.ID)
-	}
-	g.owned(t, keyA, 1)
 }
