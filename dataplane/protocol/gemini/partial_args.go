@@ -85,13 +85,17 @@ func (a *partialArgs) at(path string) *argNode {
 	if !ok || rest == "" {
 		return nil
 	}
-	n := &a.root
-	for depth := 0; rest != ""; depth++ {
-		var step string
-		var element bool
-		if step, element, rest, ok = nextStep(rest); !ok || depth == maxArgDepth {
+	// Nothing is made for a path that ends nowhere.
+	for depth, left := 0, rest; left != ""; depth++ {
+		if _, _, left, ok = nextStep(left); !ok || depth == maxArgDepth {
 			return nil
 		}
+	}
+	n := &a.root
+	for rest != "" {
+		var step string
+		var element bool
+		step, element, rest, _ = nextStep(rest)
 		if len(n.members) == 0 {
 			n.list, n.leaf = element, nil
 		}
