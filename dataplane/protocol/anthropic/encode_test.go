@@ -56,6 +56,19 @@ func TestConvT06_CallIDsMapOneToOneAndBack(t *testing.T) {
 	})
 }
 
+// An id that only looks like a mapped one was made by somebody else.
+func TestCallIDsOfOthersAreNotTakenForMapped(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"gwx_YWJj", "gwx_", "gwx_a", "gwx_YWJ", "gwx_é", "toolu_1"} {
+		if got := anthropic.PlainID(id); got != id && id != "gwx_" {
+			t.Errorf("%q is read as %q", id, got)
+		}
+		if got := anthropic.PlainID(anthropic.SafeID(id)); got != id {
+			t.Errorf("%q comes back as %q", id, got)
+		}
+	}
+}
+
 // Small models call every first call of a turn call_0; the vendor wants each id once.
 func TestCallIDsAreSentOnce(t *testing.T) {
 	t.Parallel()
@@ -436,6 +449,12 @@ func TestNeighboursOfATurnThatIsLeftOutAreOneMessage(t *testing.T) {
 	body := encode(t, asked(user(text("hi")), assistant(llm.Part{Kind: llm.PartReasoning, Text: "hm"}), user(text("go"))), conversion(protocol.OpenAIChat))
 	wants(t, body, `[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"go"}]}]`, "messages")
 	accepted(t, body)
+
+	c := conversion(protocol.OpenAIChat)
+	c.Options = protocol.Options{"*": protocol.Drop}
+	body = encode(t, asked(user(text("hi")), assistant(llm.Part{Kind: llm.PartReasoning, Text: "hm"}),
+		user(llm.Part{Kind: llm.PartMedia, Media: &llm.Media{MIME: "image/bmp", Data: "Qk0="}})), c)
+	wants(t, body, `[{"role":"user","content":[{"type":"text","text":"hi"}]}]`, "messages")
 }
 
 // The vendor refuses an answer that is begun with space at its end.
