@@ -2,11 +2,13 @@ package dataplane
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 
@@ -335,5 +337,39 @@ func TestEndpointsOfOpenAIBelongToBothOfItsProtocols(t *testing.T) {
 	})
 	if resp, body := g.send(t, "POST", "/v1/moderations", "application/json", `{"model":"m","input":"x"}`); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("status %d: %s; want a refusal by the route", resp.StatusCode, body)
+	}
+}
+
+// A caller that leaves before there is an answer is booked with what it asked for, and
+// not with more than any vendor makes.
+func TestEstimatesOfWhatIsAskedForAreBounded(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]*ledgerv1.Units{
+		`{"model":"m","prompt":"x","n":2}`:      {ImageUnit: 2, Request: 1},
+		`{"model":"m","prompt":"x","n":900000}`: {ImageUnit: 16, Request: 1},
+	} {
+		g := newRig(t)
+		gate := make(chan struct{})
+		g.provider.Script(fakeprovider.Match{}, fakeprovider.Step{HeaderGate: gate})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, g.url+"/v1/images/generations", strings.NewReader(body))
+			req.Header.Set("Authorization", "Bearer "+testKey)
+			_, err := http.DefaultClient.Do(req) //nolint:bodyclose // there is none: the client leaves
+			done <- err
+		}()
+		for len(g.provider.Requests()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("the request was answered")
+		}
+		e := g.only(t)
+		close(gate)
+		if e.GetUnits().String() != want.String() || e.GetOutcome() != ledgerv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
+			t.Errorf("%s: booked with %v, %v; want %v", body, e.GetUnits(), e.GetOutcome(), want)
+		}
 	}
 }

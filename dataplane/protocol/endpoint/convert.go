@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"slices"
-	"strings"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 
@@ -48,7 +47,7 @@ func (c *Call) Convert(body []byte, to To) (*protocol.Converted, *fault.Error) {
 	}
 	conv := &protocol.Conversion{
 		From: c.target.Protocol, To: to.Codec.Name(), Public: to.Public, Model: to.Model,
-		Options: to.Options, RequestSupport: support,
+		Options: to.Options, RequestSupport: support, AnswerSupport: support,
 	}
 	if to.Codec.Name() == protocol.Gemini {
 		return c.embedToGemini(body, to, conv)
@@ -65,24 +64,17 @@ func (c *Call) upstream(to To, t protocol.Target) *Call {
 const (
 	featureTaskType llm.Feature = "task_type"
 	featureTitle    llm.Feature = "title"
-	featureEstimate llm.Feature = "usage" // told in an answer whose provider told none
+	featureUsage    llm.Feature = "usage" // told in an answer whose provider told none
 )
 
 // support says what becomes of the features of embeddings. What an embedding is for
 // changes it, so that it is not left out unless the caller says so.
 func support(f llm.Feature) protocol.Support {
-	if f == featureTaskType {
+	switch f {
+	case featureTaskType:
 		return protocol.Lack(protocol.Reject)
+	case featureUsage:
+		return protocol.Swap(protocol.Substitute, "the gateway's estimate")
 	}
 	return protocol.Lack(protocol.Drop)
-}
-
-// lossy is the header x-gateway-lossy of a converted call with more entries of its own.
-func lossy(conv *protocol.Conversion, more ...string) func() string {
-	return func() string {
-		if header := conv.LossyHeader(); header != "" {
-			more = append([]string{header}, more...)
-		}
-		return strings.Join(more, ", ")
-	}
 }

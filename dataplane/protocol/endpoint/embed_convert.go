@@ -23,6 +23,7 @@ type embedding struct {
 	texts      [][]byte
 	dimensions int64 // 0 if not stated
 	base64     bool
+	told       bool // the provider told the usage
 }
 
 // embedToGemini makes OpenAI's request one of Gemini's.
@@ -53,7 +54,12 @@ func (c *Call) embedToGemini(body []byte, to To, conv *protocol.Conversion) (*pr
 	return &protocol.Converted{
 		Codec: up, Target: up.target, Body: out,
 		Answer: func(answer []byte) ([]byte, *fault.Error) { return c.openAIEmbeddings(answer, e, to.Public) },
-		Lossy:  lossy(conv, string(featureEstimate)+"="+protocol.Substitute.String()),
+		Lossy: func() string {
+			if !e.told {
+				conv.LoseAnswer(featureUsage)
+			}
+			return conv.LossyHeader()
+		},
 	}, nil
 }
 
@@ -165,7 +171,7 @@ func (c *Call) openAIEmbeddings(answer []byte, e *embedding, public string) ([]b
 		case "usageMetadata":
 			var a account
 			if a.usageMetadata(r); a.counted {
-				tokens = a.prompt.Total
+				tokens, e.told = a.prompt.Total, true
 			}
 		}
 	}
@@ -259,7 +265,7 @@ func (c *Call) embedToOpenAI(body []byte, to To, conv *protocol.Conversion) (*pr
 	return &protocol.Converted{
 		Codec: c.upstream(to, t), Target: t, Body: append(out, '}'),
 		Answer: func(answer []byte) ([]byte, *fault.Error) { return c.geminiEmbeddings(answer, len(g.texts)) },
-		Lossy:  lossy(conv),
+		Lossy:  conv.LossyHeader,
 	}, nil
 }
 

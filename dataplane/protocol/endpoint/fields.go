@@ -41,6 +41,13 @@ func (c *Call) inspectFields(body []byte) (*protocol.Shape, *fault.Error) {
 	return s, s.RequireModel()
 }
 
+// What no vendor makes at once is not estimated either: a caller that leaves early is
+// booked with the estimate, whatever it asked for.
+const (
+	mostImages  = 16
+	mostSeconds = 240
+)
+
 // defaultSeconds is how long OpenAI's videos are unless the request says otherwise.
 const defaultSeconds = 4
 
@@ -92,9 +99,9 @@ func (c *Call) field(name, value string, s *protocol.Shape) {
 	sound := err == nil && n >= 1 && n <= 1e6
 	switch {
 	case name == "n" && sound:
-		c.ask.images, s.Choices = int64(n), int64(n)
+		c.ask.images, s.Choices = min(int64(n), mostImages), int64(n)
 	case name == "seconds" && sound:
-		c.ask.seconds = int64(n)
+		c.ask.seconds = min(int64(n), mostSeconds)
 	case name == "stream_format":
 		s.Stream = s.Stream || value == "sse"
 	case name == "response_format":
@@ -249,18 +256,18 @@ func (c *Call) inspectInstances(body []byte) (*protocol.Shape, *fault.Error) {
 	if _, ok := s.Member("instances"); !ok {
 		return nil, invalid("instances", "The member instances is missing.")
 	}
-	sound := func(n, otherwise int64) int64 {
-		if n < 1 || n > 1e6 {
+	sound := func(n, otherwise, most int64) int64 {
+		if n < 1 {
 			return otherwise
 		}
-		return n
+		return min(n, most)
 	}
 	// The vendor's defaults: four pictures; one video of eight seconds.
 	if c.target.Op == protocol.OpPredict {
-		c.ask.images = sound(count, 4)
+		c.ask.images = sound(count, 4, mostImages)
 		s.ImageOutput = true
 	} else {
-		c.ask.seconds = sound(seconds, 8) * min(sound(count, 1), 1000)
+		c.ask.seconds = min(sound(seconds, 8, mostSeconds)*sound(count, 1, mostImages), mostSeconds)
 		s.Store = true // what begins a job is not to be repeated
 	}
 	c.ask.tokens = tokensOf(s.PromptBytes)

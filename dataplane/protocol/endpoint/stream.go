@@ -17,7 +17,7 @@ func (c *Call) NewStream(bool) protocol.StreamDecoder {
 	left := int64(1)
 	switch c.target.Op {
 	case protocol.OpImage, protocol.OpImageEdit:
-		left = max(c.ask.images, 1)
+		left = c.ask.images
 	}
 	return &stream{call: c, left: left}
 }
