@@ -403,3 +403,28 @@ func emptied(a *llm.Answer) *llm.Answer {
 	}
 	return a
 }
+
+func TestEmptyPiecesAreNotSent(t *testing.T) {
+	t.Parallel()
+	list := []llm.Event{
+		{Kind: llm.EventStart},
+		start(0, text("")), delta(0, ""), delta(0, "hi"), delta(0, ""), end(0),
+		start(1, text("")), delta(1, ""), end(1),
+		start(2, call("a", "f", "")), delta(2, ""), end(2),
+	}
+	out := stream(t, answering(protocol.OpenAIChat), append(list, ending(llm.StopToolUse, nil)...)...)
+	if n := strings.Count(out, "event: content_block_delta"); n != 1 {
+		t.Errorf("%d pieces, want 1, in\n%s", n, out)
+	}
+	heard(t, out)
+}
+
+// Clients take counts for cumulative: a smaller one at the end would take tokens back.
+func TestOutputTokensNeverFall(t *testing.T) {
+	t.Parallel()
+	list := []llm.Event{{Kind: llm.EventStart, Usage: &llm.Usage{Input: 5, Output: 10}}, start(0, text("")), delta(0, "hi"), end(0)}
+	m := heard(t, stream(t, answering(protocol.Gemini), append(list, ending(llm.StopEnd, &llm.Usage{Input: 5, Output: 3})...)...))
+	if m.Usage.OutputTokens != 10 {
+		t.Errorf("%d output tokens, want the 10 that were told first", m.Usage.OutputTokens)
+	}
+}
