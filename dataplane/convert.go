@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	"github.com/aidy-gateway/aidy-gateway/shared/ident"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -76,12 +77,23 @@ func (n *Node) converter(call *inbound.Call, who *auth.Principal, public string,
 }
 
 // foreignState reports whether a conversation holds reasoning that was handed out in
-// the place of the protocol's own while another vendor served it: a token of ours, or a
-// thinking block that nobody signed. The vendor would refuse both.
+// the place of the protocol's own while another vendor served it: a token of ours, a
+// thinking block that nobody signed, or an item of reasoning that only this gateway
+// knows. The vendor would refuse all of them.
 func foreignState(call *inbound.Call) bool {
 	body := call.Body.Bytes
-	return call.Target.Op == protocol.OpGenerate && (stateid.MayHoldToken(body) || call.Target.Protocol == protocol.Anthropic &&
-		(bytes.Contains(body, []byte(`"signature":""`)) || bytes.Contains(body, []byte(`"signature": ""`))))
+	if call.Target.Op != protocol.OpGenerate {
+		return false
+	}
+	var marks []string
+	switch call.Target.Protocol {
+	case protocol.Anthropic:
+		marks = []string{`"signature":""`, `"signature": ""`}
+	case protocol.OpenAIResponses:
+		marks = []string{`"rs_` + string(ident.Request) + `_`}
+	}
+	return stateid.MayHoldToken(body) ||
+		slices.ContainsFunc(marks, func(m string) bool { return bytes.Contains(body, []byte(m)) })
 }
 
 // protocolName is protocolNumber the other way round.

@@ -128,6 +128,11 @@ func tryOnce(ts *syncv1.TenantShard) {
 	ts.Routes[0].Scheduling = &configv1.SchedulingPolicy{MaxAttempts: proto.Int32(1)}
 }
 
+// upstreamModel is what the model is called by its provider.
+func upstreamModel(name string) rigOption {
+	return func(ts *syncv1.TenantShard) { ts.Models[0].UpstreamModel = name }
+}
+
 // question is one request for the SDKs.
 func (g *pairRig) question(text string) vendorsdk.Question {
 	return vendorsdk.Question{Client: g.client, Key: testKey, Model: "m", Text: text}
@@ -179,6 +184,17 @@ func (s *seen) verdict(t testing.TB) {
 	for _, f := range s.faults {
 		t.Error(f)
 	}
+}
+
+// answer is the n-th answer of the provider, from 0. It waits for its end, which the
+// client may see before the provider's handler returned.
+func (s *seen) answer(n int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.told) <= n {
+		s.ended.Wait()
+	}
+	return s.told[n]
 }
 
 // body is the last answer as it came over the wire.

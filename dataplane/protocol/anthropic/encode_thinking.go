@@ -86,19 +86,38 @@ func (w *requestWriter) budgeted() *fault.Error {
 // thinkable leaves thinking out where the vendor would refuse the request with it: if
 // the answer is begun already, if a tool must be called, and, with a budget, if
 // results of tools follow a turn that does not begin with its signed thinking.
-// Adaptive thinking takes turns that begin with anything.
+// Adaptive thinking takes turns that begin with anything. A caller of this protocol
+// knows all that, apart from thinking that another vendor did in its place.
 func (w *requestWriter) thinkable() *fault.Error {
-	if w.own || !w.think.on() {
+	if !w.think.on() {
 		return nil
 	}
 	mode := w.r.ToolChoice.Mode
 	forced := len(w.r.Tools) > 0 && (mode == llm.ChoiceAny || mode == llm.ChoiceTool)
 	answered, begun, signed := w.tail()
+	if w.own {
+		if !w.unsigned() {
+			return nil
+		}
+		forced, begun = false, false
+	}
 	if !forced && !begun && (w.think.kind != thinkEnabled || !answered || signed) {
 		return nil
 	}
 	w.think.kind = ""
 	return w.c.Dropped(llm.FeatureReasoning, w.at(llm.FeatureReasoning))
+}
+
+// unsigned reports whether there is thinking in the conversation that is not the vendor's.
+func (w *requestWriter) unsigned() bool {
+	for i := range w.turns {
+		for _, p := range w.turns[i].parts {
+			if (p.Kind == llm.PartReasoning || p.Kind == llm.PartRedacted) && !ownState(p) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // tail looks at the end of the conversation as it will be written: whether results of

@@ -224,7 +224,8 @@ func TestAnswersAreWrittenWhole(t *testing.T) {
 	want := `{"candidates":[{"content":{"parts":[
 		{"text":"Hm","thought":true,"thoughtSignature":"c2ln"},{"text":"Look"},{"text":"No"},
 		{"inlineData":{"mimeType":"image/png","data":"QUJD"}},{"fileData":{"mimeType":"image/png","fileUri":"https://img.example/a.png"}},
-		{"functionCall":{"id":"call_1","name":"f","args":{"z":9007199254740993,"a":1.0}}},{"functionCall":{"name":"g","args":{}}}],"role":"model"},
+		{"functionCall":{"id":"call_1","name":"f","args":{"z":9007199254740993,"a":1.0}},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="},
+		{"functionCall":{"name":"g","args":{}}}],"role":"model"},
 		"finishReason":"STOP","index":0,"groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.example","title":"A"}}],
 		"groundingSupports":[{"segment":{"endIndex":2,"text":"Lo"},"groundingChunkIndices":[0]}]}}],
 		"usageMetadata":{"promptTokenCount":15,"cachedContentTokenCount":8,"candidatesTokenCount":17,"thoughtsTokenCount":3,"totalTokenCount":35,

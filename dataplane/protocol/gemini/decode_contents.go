@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/stateid"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/wirejson"
 )
 
@@ -156,7 +157,7 @@ func (d *requestDecoder) part(at string) (p llm.Part) {
 		case "thought":
 			thought, _ = d.flag(at, ".thought")
 		case "thoughtSignature":
-			if s := d.text(at, ".thoughtSignature"); s != "" {
+			if s := d.text(at, ".thoughtSignature"); s != "" && standardBase64(s) != bypassBytes {
 				p.State = &llm.State{Kind: llm.GeminiSignature, Data: unwrapToken(s)}
 			}
 		case "inlineData":
@@ -199,6 +200,9 @@ func (d *requestDecoder) part(at string) (p llm.Part) {
 	}
 	if thought && p.Kind == llm.PartText {
 		p.Kind = llm.PartReasoning
+		if p.Text == blank && p.State != nil && stateid.IsToken(p.State.Data) {
+			p.Text = "" // see appendThought
+		}
 	}
 	if options != nil && p.Kind != llm.PartNative {
 		p.Native = &llm.Native{Type: besides, Raw: append(options, '}')}

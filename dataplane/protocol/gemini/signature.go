@@ -11,6 +11,13 @@ import (
 // not make itself or that was lost (ai.google.dev, "Thought signatures").
 const bypass = "skip_thought_signature_validator"
 
+// bypassBytes is bypass as the bytes that a signature is. It goes out with the first call
+// of an answer that another vendor made, and is no state when it comes back.
+const bypassBytes = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+
+// blank is the text of a thought of which nothing may be shown.
+const blank = " "
+
 // A signature is bytes, in JSON base64 of the standard alphabet, and SDKs refuse a whole
 // answer for one that is not. A token in its place is a text, so its bytes are written.
 

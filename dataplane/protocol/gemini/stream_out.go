@@ -28,6 +28,7 @@ type outPart struct {
 	wide  bool // its text is not all ASCII
 	call  *llm.Call
 	args  []byte     // of the call
+	last  []byte     // the end of what was thought, which its state goes with
 	whole []byte     // a part that came at once, as it is written but for its state
 	state *llm.State // of a call or a part that came at once
 }
@@ -90,7 +91,7 @@ func (e *eventEncoder) start(dst []byte, p *llm.Part) ([]byte, *fault.Error) {
 	case llm.PartMedia, llm.PartNative:
 		out.whole, f = e.part(nil, p)
 	case llm.PartRedacted:
-		dst = e.tell(dst, appendText(e.piece[:0], "", true, p.State))
+		dst = e.tell(dst, appendThought(e.piece[:0], "", p.State))
 	}
 	e.parts = append(e.parts, out)
 	return dst, f
@@ -101,9 +102,15 @@ func (e *eventEncoder) delta(dst []byte, ev llm.Event) ([]byte, *fault.Error) {
 	switch {
 	case p == nil || len(ev.Text) == 0:
 		return dst, nil
+	case p.kind == llm.PartReasoning:
+		// One piece behind: Google's SDK for Go keeps no part of a stream whose text is
+		// empty, so that a state that came alone would never come back.
+		dst = e.tell(dst, appendThought(e.piece[:0], string(p.last), nil))
+		p.last = append(p.last[:0], ev.Text...)
+		return dst, nil
 	case p.call == nil:
 		p.wide = p.wide || !ascii(ev.Text)
-		return e.tell(dst, appendText(e.piece[:0], string(ev.Text), p.kind == llm.PartReasoning, nil)), nil
+		return e.tell(dst, appendText(e.piece[:0], string(ev.Text), false, nil)), nil
 	}
 	if e.held += len(ev.Text); e.held > maxHeldArgs {
 		return dst, fault.Wrap(fault.Malformed, errTooLarge)
@@ -112,7 +119,8 @@ func (e *eventEncoder) delta(dst []byte, ev llm.Event) ([]byte, *fault.Error) {
 	return dst, nil
 }
 
-// sign tells a state. The text before it is told already: it comes with an empty one.
+// sign tells a state, with the end of what was thought. That of a text comes with an
+// empty one: the text is told already.
 func (e *eventEncoder) sign(dst []byte, ev llm.Event) []byte {
 	p := e.at(ev.Index)
 	switch {
@@ -123,7 +131,12 @@ func (e *eventEncoder) sign(dst []byte, ev llm.Event) []byte {
 		p.state = &s
 		return dst
 	}
-	return e.tell(dst, appendText(e.piece[:0], "", p.kind != llm.PartText && p.kind != llm.PartRefusal, ev.State))
+	if p.kind == llm.PartText || p.kind == llm.PartRefusal {
+		return e.tell(dst, appendText(e.piece[:0], "", false, ev.State))
+	}
+	dst = e.tell(dst, appendThought(e.piece[:0], string(p.last), ev.State))
+	p.last = nil
+	return dst
 }
 
 func (e *eventEncoder) end(dst []byte, i int) ([]byte, *fault.Error) {
@@ -136,6 +149,8 @@ func (e *eventEncoder) end(dst []byte, i int) ([]byte, *fault.Error) {
 		*p = outPart{kind: p.kind}
 		return e.tell(dst, piece), nil
 	case p.call == nil:
+		dst = e.tell(dst, appendThought(e.piece[:0], string(p.last), nil))
+		p.last = nil
 		return dst, nil
 	}
 	p.call.Arguments, p.args = string(p.args), nil

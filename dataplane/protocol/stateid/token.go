@@ -103,8 +103,14 @@ const (
 	maxTokenText = (2+scopeSize+MaxState+macSize)*4/3 + 3
 )
 
-// MayHoldToken reports whether a body may hold a token somewhere. It looks at bytes alone.
-func MayHoldToken(body []byte) bool { return bytes.Contains(body, []byte(tokenMarker)) }
+// MayHoldToken reports whether a body may hold a token somewhere, as it is or in base64
+// as Gemini's signatures are. It looks at bytes alone.
+func MayHoldToken(body []byte) bool {
+	return bytes.Contains(body, []byte(tokenMarker)) || bytes.Contains(body, []byte(`"`+encodedMarker))
+}
+
+// encodedMarker is how tokenMarker begins in base64, whatever comes after it.
+const encodedMarker = "Z3dzMV"
 
 // IsToken reports whether s looks like a token, whoever made it. A token that does
 // not open is of no use to any provider and is not to be sent to one.
