@@ -242,6 +242,20 @@ func TestMediaOfAnAnswer(t *testing.T) {
 	wantLost(t, c, "answer_server_tool=drop")
 }
 
+// Items that only this protocol has go through as they are. Each has an id of its own.
+func TestItemsOfTheProtocolsOwn(t *testing.T) {
+	t.Parallel()
+	item := func(raw string) llm.Part {
+		return llm.Part{Kind: llm.PartNative, Native: &llm.Native{Type: "web_search_call", Raw: []byte(raw)}}
+	}
+	_, whole := valid(t, conversion(protocol.OpenAIResponses), &llm.Answer{Model: "m", Parts: []llm.Part{
+		item(`{"id":"ws_1","type":"web_search_call","status":"completed","action":{
+			"type":"search"}}`), item(`{"id":"ws_1","type":"web_search_call"}`), item(`{"type":"web_search_call"}`),
+	}, Stop: llm.Stop{Reason: llm.StopEnd}})
+	same(t, jsonString(t, member(t, whole, "output")), `[{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search"}},
+		{"id":"item_req_1_1","type":"web_search_call"},{"id":"item_req_1_2","type":"web_search_call"}]`)
+}
+
 // State of any maker is told where the protocol has a place for it, and lost elsewhere.
 func TestStateOfAnAnswer(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (d *requestDecoder) content(path string) []llm.Part {
 	}
 	var parts []llm.Part
 	d.each(path, maxParts, func() {
-		if p := d.part(path + "[]"); p.Kind != llm.PartText || p.Text != "" {
+		if p := d.part(path + "[]"); p.Kind != llm.PartText && p.Kind != llm.PartRefusal || p.Text != "" {
 			parts = append(parts, p)
 		}
 	})

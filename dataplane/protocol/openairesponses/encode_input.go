@@ -65,7 +65,7 @@ func (e *requestEncoder) instructions() (string, bool) {
 		return "", false
 	}
 	p := &m.Parts[0]
-	return p.Text, p.Kind == llm.PartText && p.Cache == llm.NoCache && p.State == nil
+	return p.Text, p.Kind == llm.PartText && p.Text != "" && p.Cache == llm.NoCache && p.State == nil
 }
 
 // pair checks that each call has its result, and each result its call.

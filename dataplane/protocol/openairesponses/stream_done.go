@@ -1,6 +1,7 @@
 package openairesponses
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
@@ -192,25 +193,45 @@ func (w *eventEncoder) image(dst []byte, p *wirePart, m *llm.Media) []byte {
 	return w.tellDone(dst, p.item, b)
 }
 
-// nativeItem writes an item that the upstream made in this protocol, as it stands.
+// nativeItem writes an item that the upstream made in this protocol, as it stands. It
+// keeps its id, unless it has none of its own.
 func (w *eventEncoder) nativeItem(dst []byte, n *llm.Native) []byte {
 	at := len(w.items)
-	var r wirejson.Reader
-	id := ""
-	r.ResetLenient(n.Raw)
-	if r.Enter('{') {
-		for r.Next() {
-			if string(r.Name()) == "id" {
-				id, _ = r.Text()
-			}
-		}
+	id, members := nativeMembers(n.Raw)
+	taken := id == ""
+	for i := range w.items {
+		taken = taken || w.items[i].id == id
+	}
+	if taken {
+		id = "item_" + w.c.RequestID + "_" + strconv.Itoa(at)
 	}
 	w.items = append(w.items, wireItem{kind: n.Type, id: id})
+	w.size += len(n.Raw)
 	b := wirejson.AppendIntMember(w.begin("response.output_item.added"), "output_index", int64(at))
 	b = w.appendItem(wirejson.AppendMember(b, "item"), at, statusInProgress)
 	dst = w.send(dst, "response.output_item.added", b)
-	w.size += len(n.Raw)
-	return w.tellDone(dst, at, appendCompact(nil, n.Raw))
+	item := wirejson.AppendStringMember([]byte{'{'}, "id", id)
+	return w.tellDone(dst, at, append(append(item, members...), '}'))
+}
+
+// nativeMembers splits an item into its id and its other members, each behind a comma.
+func nativeMembers(raw []byte) (id string, members []byte) {
+	var r wirejson.Reader
+	r.ResetLenient(raw)
+	members = make([]byte, 0, len(raw)+1)
+	if !r.Enter('{') {
+		return "", members
+	}
+	for r.Next() {
+		name := string(r.Name())
+		if name == "id" {
+			id, _ = r.Text()
+			continue
+		}
+		members = append(wirejson.AppendString(append(members, ','), name), ':')
+		members = appendCompact(members, r.Value())
+	}
+	return id, members
 }
 
 // finish closes what is open. An explanation of a refusal becomes the refusal where the
