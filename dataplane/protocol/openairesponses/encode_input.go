@@ -29,9 +29,7 @@ func (e *requestEncoder) conversation() *fault.Error {
 		e.b = wirejson.AppendStringMember(e.b, "instructions", text)
 		messages = messages[1:]
 	}
-	if e.own && e.stored && len(messages) == 0 {
-		return nil
-	}
+	before := len(e.b)
 	e.b = append(wirejson.AppendMember(e.b, "input"), '[')
 	if e.instruction != "" {
 		e.open(itemMessage)
@@ -46,6 +44,10 @@ func (e *requestEncoder) conversation() *fault.Error {
 		if f := e.release(); f != nil {
 			return f
 		}
+	}
+	if e.stored && e.b[len(e.b)-1] == '[' { // what the provider keeps is said already
+		e.b = e.b[:before]
+		return nil
 	}
 	e.b = append(e.b, ']')
 	return nil

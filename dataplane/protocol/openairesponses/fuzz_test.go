@@ -44,17 +44,25 @@ func FuzzDecodeRequest(f *testing.F) {
 		if !json.Valid(out) {
 			t.Fatalf("%s became %s", body, out)
 		}
-		again, bad := codec.DecodeRequest(out, protocol.Target{})
-		if bad != nil {
-			if len(r.Messages) > 0 && bad.Param == "input" {
-				return // nothing was left
+		// Messages that hold nothing are left out, so that another one may be the first:
+		// what is written the second time stays as it is.
+		for range 2 {
+			again, bad := codec.DecodeRequest(out, protocol.Target{})
+			if bad != nil {
+				if len(r.Messages) > 0 && bad.Param == "input" {
+					return // nothing was left
+				}
+				t.Fatalf("%s became %s, which is refused: %v", body, out, bad)
 			}
-			t.Fatalf("%s became %s, which is refused: %v", body, out, bad)
+			before := out
+			if out, bad = codec.EncodeRequest(again, c); bad != nil {
+				t.Fatalf("%s became %s, and that %v", body, before, bad)
+			}
+			if bytes.Equal(before, out) {
+				return
+			}
 		}
-		second, bad := codec.EncodeRequest(again, c)
-		if bad != nil || !bytes.Equal(out, second) {
-			t.Fatalf("%s became %s, and that %s (%v)", body, out, second, bad)
-		}
+		t.Fatalf("%s is another request each time, now %s", body, out)
 	})
 }
 
@@ -90,7 +98,9 @@ func FuzzEventDecoder(f *testing.F) {
 			return
 		}
 		inOrder(t, whole)
-		w := codec.NewEventEncoder(conversion(protocol.Anthropic))
+		c := conversion(protocol.Anthropic)
+		c.To = protocol.Anthropic // so that nothing is told as it stands
+		w := codec.NewEventEncoder(c)
 		var out []byte
 		for i := range whole {
 			if out, bad = w.Encode(out, event(&whole[i])); bad != nil {
