@@ -52,10 +52,6 @@ func admits(match route.Match, t protocol.Target) bool {
 
 // candidates are the accounts that could serve the call.
 func candidates(call *inbound.Call, who *auth.Principal, d resolve.Decision) ([]plan.Candidate, *fault.Error) {
-	if call.Target.Op == protocol.OpVideoList && who.Method == auth.APIKey {
-		return nil, fault.New(fault.RequestNotSupported,
-			"The videos of all who share an upstream account stand in one list, so that the gateway does not hand it to one of them. Keep the id of each video that you make, and ask for that.")
-	}
 	if d.Model == "" && modelless(call) {
 		return everyAccount(call, who), nil
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genai"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
 )
 
@@ -113,6 +114,29 @@ func TestCountsOfTokensAreConvertedWhereTheUpstreamCounts(t *testing.T) {
 				t.Errorf("%s from %v: the upstream was called at %q", name, p, got.Path)
 			}
 			g.settled(t, 0)
+		}
+	}
+}
+
+// The caller's own protocol counts what the caller sent; another one counts a copy.
+func TestCountsOfTokensComeFromTheCallersProtocolWhereThereIsOne(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, elsewhere, func(ts *syncv1.TenantShard) {
+		first := ts.GetProviders()[0]
+		second := &configv1.Provider{
+			Id: "prv_2", TenantId: "ten_1", Name: "other", AllowPlaintext: true, AllowPrivateAddress: true,
+			Capabilities: first.GetCapabilities()[1:2], // Responses
+		}
+		first.Capabilities = first.GetCapabilities()[2:3] // Messages
+		ts.Providers = append(ts.Providers, second)
+		ts.Upstreams[1].ProviderId = "prv_2"
+	})
+	for range 4 {
+		if resp, got := g.send(t, "POST", "/v1/messages/count_tokens", "application/json", agentRequest(), "Anthropic-Version", "2023-06-01"); resp.StatusCode != http.StatusOK {
+			t.Fatalf("status %d: %s", resp.StatusCode, got)
+		}
+		if got := g.last(t); got.Path != "/v1/messages/count_tokens" {
+			t.Errorf("the count was asked for at %q", got.Path)
 		}
 	}
 }
