@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -88,10 +89,6 @@ func streaming(x *exchange) {
 	x.call.Target.Stream = true
 	x.call.Target.Framing = protocol.FramingSSE
 }
-
-func model(name string) setting { return func(x *exchange) { x.target.Model = name } }
-
-func options(o protocol.Options) setting { return func(x *exchange) { x.call.Options = o } }
 
 func account(scope string) setting { return func(x *exchange) { x.target.Scope = scope } }
 
@@ -204,7 +201,7 @@ func (x *exchange) relay(upstream io.Reader) ([]byte, *fault.Error) {
 	var out []byte
 	for {
 		frame, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
