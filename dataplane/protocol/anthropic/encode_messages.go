@@ -170,8 +170,6 @@ func nativeFeature(kind string) llm.Feature {
 		return llm.FeatureMCP
 	case kind == "item_reference":
 		return llm.FeatureStoredState
-	case kind == "audio":
-		return llm.FeatureOutputModality
 	}
 	return llm.FeatureServerTool
 }

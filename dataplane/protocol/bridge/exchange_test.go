@@ -90,6 +90,8 @@ func streaming(x *exchange) {
 	x.call.Target.Framing = protocol.FramingSSE
 }
 
+func options(o protocol.Options) setting { return func(x *exchange) { x.call.Options = o } }
+
 func account(scope string) setting { return func(x *exchange) { x.target.Scope = scope } }
 
 // secretOf is a key of one letter.
@@ -196,7 +198,11 @@ func (x *exchange) stream(t testing.TB, upstream string) string {
 
 // relay converts a stream as the relay does: frame by frame until the proper end.
 func (x *exchange) relay(upstream io.Reader) ([]byte, *fault.Error) {
-	c, seen := x.conv.NewStream(), x.conv.Codec.NewStream(true)
+	return x.relayBy(x.conv.NewStream(), upstream)
+}
+
+func (x *exchange) relayBy(c protocol.StreamConverter, upstream io.Reader) ([]byte, *fault.Error) {
+	seen := x.conv.Codec.NewStream(true)
 	r := sse.NewReader(upstream, 0)
 	var out []byte
 	for {
@@ -207,8 +213,15 @@ func (x *exchange) relay(upstream io.Reader) ([]byte, *fault.Error) {
 		if err != nil {
 			return out, fault.Wrap(fault.Malformed, err)
 		}
+		ended := seen.Terminated()
 		if o := seen.Observe(frame); o.Kind == protocol.Error {
+			if ended {
+				continue
+			}
 			return out, o.Fault
+		}
+		if frame.Tail && !seen.Terminated() {
+			continue // half an event
 		}
 		var f *fault.Error
 		if out, f = c.Convert(out, frame); f != nil {

@@ -136,15 +136,8 @@ func (e *requestEncoder) all(parts []*llm.Part) (wrote bool, f *fault.Error) {
 
 // part writes any part but a call.
 func (e *requestEncoder) part(p *llm.Part) *fault.Error {
-	if p.Cache != llm.NoCache {
-		if f := e.c.Dropped(llm.FeatureCacheMark, "messages[].content[].cache_control"); f != nil {
-			return f
-		}
-	}
-	if len(p.Citations) > 0 {
-		if f := e.c.Dropped(llm.FeatureCitationHistory, "messages[].content[].citations"); f != nil {
-			return f
-		}
+	if f := e.beside(p); f != nil {
+		return f
 	}
 	signature, f := e.signature(p)
 	if f != nil {
@@ -170,6 +163,19 @@ func (e *requestEncoder) part(p *llm.Part) *fault.Error {
 		return e.media(p, signature)
 	case llm.PartNative:
 		return e.native(p, signature)
+	}
+	return nil
+}
+
+// beside loses what stands beside the data of a part: a mark for the cache, and sources.
+func (e *requestEncoder) beside(p *llm.Part) *fault.Error {
+	if p.Cache != llm.NoCache {
+		if f := e.c.Dropped(llm.FeatureCacheMark, "messages[].content[].cache_control"); f != nil {
+			return f
+		}
+	}
+	if len(p.Citations) > 0 {
+		return e.c.Dropped(llm.FeatureCitationHistory, "messages[].content[].citations")
 	}
 	return nil
 }
@@ -224,7 +230,7 @@ func (e *requestEncoder) native(p *llm.Part, signature string) *fault.Error {
 		feature = llm.FeatureSearchResult
 	case strings.HasPrefix(kind, "mcp"):
 		feature = llm.FeatureMCP
-	case strings.Contains(kind, "reference"):
+	case kind == "item_reference":
 		feature = llm.FeatureStoredState
 	case strings.HasPrefix(kind, "compaction"):
 		feature = llm.FeatureCompaction
@@ -252,6 +258,16 @@ func (e *requestEncoder) call(p *llm.Part, first bool) *fault.Error {
 	}
 	if p.Cache != llm.NoCache {
 		if f := e.c.Dropped(llm.FeatureCacheMark, "messages[].content[].cache_control"); f != nil {
+			return f
+		}
+	}
+	if p.Call.Custom {
+		if _, f := e.c.Lose(llm.FeatureCustomTool, "messages"); f != nil {
+			return f
+		}
+	}
+	if p.Call.Namespace != "" {
+		if _, f := e.c.Lose(llm.FeatureToolNamespace, "messages"); f != nil {
 			return f
 		}
 	}
@@ -290,6 +306,9 @@ func (e *requestEncoder) result(call *llm.Call, res *llm.Result, media []*llm.Pa
 	for i := range res.Parts {
 		p := &res.Parts[i]
 		if p.Kind == llm.PartText || p.Kind == llm.PartRefusal {
+			if f := e.beside(p); f != nil {
+				return nil, f
+			}
 			continue
 		}
 		if p.Kind == llm.PartMedia && !e.c.Compat.GetNoThinkingLevel() {

@@ -231,11 +231,33 @@ func (e *requestEncoder) extras() *fault.Error {
 			q.Extras = append(q.Extras, x)
 		}
 	}
+	for _, x := range [...]struct {
+		said    string
+		feature llm.Feature
+	}{{e.r.User, llm.FeatureUser}, {e.r.CacheKey, llm.FeatureCacheKey}} {
+		if x.said != "" {
+			if f := e.c.Dropped(x.feature, callerField(e.c.From, x.feature)); f != nil {
+				return f
+			}
+		}
+	}
 	f := e.c.Extras(&q, e.carry)
 	for _, l := range e.c.Losses {
 		e.search = e.search || l.Feature == llm.FeatureWebSearch && l.Action == protocol.Substitute
 	}
 	return f
+}
+
+// callerField is where callers of other protocols say who the end user is, and which
+// calls share a prompt.
+func callerField(from protocol.Name, f llm.Feature) string {
+	switch {
+	case f == llm.FeatureCacheKey:
+		return "prompt_cache_key"
+	case from == protocol.Anthropic:
+		return "metadata.user_id"
+	}
+	return "user"
 }
 
 // keep takes an extra that came from this protocol. It reports false for what an

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -115,7 +116,7 @@ func (e *requestEncoder) serverTool(t *llm.Tool) *fault.Error {
 func (e *requestEncoder) toolConfig() *fault.Error {
 	functions := false
 	for i := range e.r.Tools {
-		functions = functions || e.r.Tools[i].Server == ""
+		functions = functions || e.r.Tools[i].Server == "" && !e.r.Tools[i].Custom
 	}
 	if e.r.OneCall && functions {
 		if f := e.c.Dropped(llm.FeatureParallelTools, "parallel_tool_calls"); f != nil {
@@ -133,6 +134,12 @@ func (e *requestEncoder) toolConfig() *fault.Error {
 		mode, names = "NONE", nil
 	case llm.ChoiceAny, llm.ChoiceTool:
 		mode = "ANY"
+	}
+	if len(names) > 0 && !e.own {
+		// Tools of free text were lost above.
+		if names = slices.DeleteFunc(slices.Clone(names), e.custom); len(names) == 0 {
+			mode = ""
+		}
 	}
 	if mode == "" && len(e.calls) == 0 || !functions && !e.own {
 		return nil // a choice without functions has nothing to choose from
@@ -157,6 +164,11 @@ func (e *requestEncoder) toolConfig() *fault.Error {
 	}
 	e.b = append(e.b, '}')
 	return nil
+}
+
+// custom reports whether the tool that a choice names takes free text.
+func (e *requestEncoder) custom(name string) bool {
+	return slices.ContainsFunc(e.r.Tools, func(t llm.Tool) bool { return t.Name == name && t.Custom })
 }
 
 // namespaceOf is the namespace of the tool that a choice names.

@@ -1,6 +1,8 @@
 package gemini
 
 import (
+	"strings"
+
 	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 )
@@ -144,8 +146,12 @@ func toolFields() []protocol.Field {
 		{"parallelAiSearch", "Vertex AI alone"},
 		{"retrieval", "Vertex AI alone"},
 	} {
+		feature := llm.FeatureServerTool
+		if strings.HasPrefix(t.name, "googleSearch") {
+			feature = llm.FeatureWebSearch
+		}
 		list = append(list, protocol.Field{
-			Path: "tools[]." + t.name, Feature: llm.FeatureServerTool, Example: with(`"tools":[{"` + t.name + `":{}}]`), Note: t.note,
+			Path: "tools[]." + t.name, Feature: feature, Example: with(`"tools":[{"` + t.name + `":{}}]`), Note: t.note,
 		})
 	}
 	return append(list, protocol.Field{

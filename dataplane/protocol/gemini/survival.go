@@ -100,10 +100,10 @@ func ofOptions(f llm.Feature) (protocol.Support, bool) {
 	case llm.FeatureTruncation:
 		return protocol.Support{Fate: protocol.Mapped, Default: protocol.Drop, Note: "disabled alone"}, true
 	case llm.FeatureChoices, llm.FeatureLogprobs, llm.FeatureSpeed, llm.FeatureResidency, llm.FeatureModeration,
-		llm.FeatureCacheLifetime, llm.FeaturePromptTemplate, llm.FeatureMaxToolCalls:
+		llm.FeaturePromptTemplate, llm.FeatureMaxToolCalls:
 		return protocol.Lack(protocol.Reject), true
 	case llm.FeatureLogitBias, llm.FeaturePrediction, llm.FeatureVerbosity, llm.FeatureUser, llm.FeatureMetadata,
-		llm.FeatureCacheKey, llm.FeatureInclude, llm.FeatureStreamOption, llm.FeatureContextEdit, llm.FeatureClientMetadata, llm.FeatureDiagnostics,
+		llm.FeatureCacheKey, llm.FeatureCacheLifetime, llm.FeatureInclude, llm.FeatureStreamOption, llm.FeatureContextEdit, llm.FeatureClientMetadata, llm.FeatureDiagnostics,
 		llm.FeatureUnknown:
 		return protocol.Lack(protocol.Drop), true
 	}

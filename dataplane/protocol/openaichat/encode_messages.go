@@ -158,6 +158,9 @@ func (e *requestEncoder) speak(role string, m *llm.Message) *fault.Error {
 		p := &m.Parts[i]
 		switch p.Kind {
 		case llm.PartText, llm.PartRefusal:
+			if f := e.unsourced(p); f != nil {
+				return f
+			}
 			if p.Text == "" {
 				continue
 			}
@@ -180,6 +183,14 @@ func (e *requestEncoder) speak(role string, m *llm.Message) *fault.Error {
 	}
 	e.begin(role, m.Name)
 	return e.close(e.content(e.said))
+}
+
+// unsourced loses the sources of a text that is not the assistant's.
+func (e *requestEncoder) unsourced(p *llm.Part) *fault.Error {
+	if len(p.Citations) == 0 {
+		return nil
+	}
+	return e.c.Dropped(llm.FeatureCitationHistory, "")
 }
 
 func (e *requestEncoder) close(f *fault.Error) *fault.Error {
@@ -289,6 +300,11 @@ func (e *requestEncoder) flush() *fault.Error {
 	}
 	e.b = append(wirejson.AppendMember(e.b, "tool_calls"), '[')
 	for _, call := range a.calls {
+		if call.Namespace != "" {
+			if f := e.c.Dropped(llm.FeatureToolNamespace, ""); f != nil {
+				return f
+			}
+		}
 		e.call(call)
 	}
 	e.b = append(e.b, "]}"...)

@@ -65,6 +65,11 @@ func (e *requestEncoder) result(whole *llm.Part) (media []*llm.Part, f *fault.Er
 		switch p := &r.Parts[i]; p.Kind {
 		case llm.PartMedia:
 			if p.Media.Text != "" { // a text that is called a document
+				if p.Media.Cite {
+					if f := e.c.Dropped(llm.FeatureCitations, ""); f != nil {
+						return nil, f
+					}
+				}
 				e.said = append(e.said, p)
 				continue
 			}
@@ -80,6 +85,9 @@ func (e *requestEncoder) result(whole *llm.Part) (media []*llm.Part, f *fault.Er
 				return nil, f
 			}
 		default:
+			if f := e.unsourced(p); f != nil {
+				return nil, f
+			}
 			if p.Text != "" {
 				e.said = append(e.said, p)
 			}

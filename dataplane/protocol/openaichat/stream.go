@@ -56,7 +56,7 @@ func (d *stream) Observe(f sse.Frame) protocol.Observation {
 	case string(f.Event) == "error":
 		info, _ := protocol.ParseError(f.Data)
 		return failed(info)
-	case len(f.Data) > 0 && f.Data[0] == '[' && sse.IsDone(f.Data):
+	case len(f.Data) < 32 && sse.IsDone(f.Data):
 		d.Ended = true
 		return protocol.Observation{Kind: protocol.Terminal}
 	case d.Begun && !worthReading(f.Data):

@@ -49,6 +49,9 @@ func (e *requestEncoder) conversation() *fault.Error {
 		e.b = e.b[:before]
 		return nil
 	}
+	if e.b[len(e.b)-1] == '[' {
+		return fault.New(fault.InvalidRequest, "The conversation has no text, no media and no tool call. Send at least one message that says something.")
+	}
 	e.b = append(e.b, ']')
 	return nil
 }

@@ -311,6 +311,7 @@ func TestWishesWithoutAPlace(t *testing.T) {
 			// Declared as something to leave out, it is left out.
 			c := conversion(tc.from)
 			c.Options = protocol.Options{"*": protocol.Drop}
+			r.Messages = append(r.Messages, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{{Text: "Hi"}}})
 			if body := encode(t, r, c); len(c.Losses) != 1 || strings.Contains(body, "END") {
 				t.Errorf("%s: lost %v of %s", name, c.Losses, body)
 			}
