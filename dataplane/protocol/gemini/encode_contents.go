@@ -109,7 +109,9 @@ func (e *requestEncoder) turn(turns []llm.Turn, i int, current bool) (wrote bool
 	if _, f = e.all(media); f != nil {
 		return false, f
 	}
-	signed := !current // the first call of a step needs a signature
+	// The first call of a step needs a signature. The provider checks the current turn
+	// alone; the earlier ones keep what they had, so that its prompt cache knows them.
+	signed := e.own && !current
 	for _, p := range t.Parts {
 		if p.Kind == llm.PartCall {
 			f = e.call(p, !signed)

@@ -180,7 +180,7 @@ func TestConvR08_CallsHaveTheirSignatures(t *testing.T) {
 		"of another account":       {[][]llm.Message{{user("Hi")}, step("1", with(foreign))}, nil, bypass + " -", "reasoning_state=substitute"},
 		"of another maker":         {[][]llm.Message{{user("Hi")}, step("1", with(anthropic))}, nil, bypass + " -", "reasoning_state=substitute"},
 		"each step":                {[][]llm.Message{{user("Hi")}, step("1", with(sign)), step("2", none)}, nil, sign.Data + " - " + bypass + " -", "reasoning_state=substitute"},
-		"not of turns before":      {[][]llm.Message{{user("Hi")}, step("1"), {user("Go on")}, {assistant(llm.Part{Text: "Yes"}), user("More")}, step("2", with(sign))}, nil, "- - " + sign.Data + " -", ""},
+		"of turns before, too":     {[][]llm.Message{{user("Hi")}, step("1"), {user("Go on")}, {assistant(llm.Part{Text: "Yes"}), user("More")}, step("2", with(sign))}, nil, bypass + " - " + sign.Data + " -", "reasoning_state=substitute"},
 		"results with a text":      {[][]llm.Message{{user("Hi")}, step("1"), {user("Go on")}, step("2")}, nil, bypass + " - " + bypass + " -", "reasoning_state=substitute"},
 		"models that ask for none": {[][]llm.Message{{user("Hi")}, step("1")}, older, "- -", ""},
 	} {
