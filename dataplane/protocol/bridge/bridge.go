@@ -8,6 +8,9 @@
 package bridge
 
 import (
+	"crypto/rand"
+	"errors"
+	"strings"
 	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
@@ -137,6 +140,11 @@ func (b *back) answer(body []byte) ([]byte, *fault.Error) {
 	if f != nil {
 		return nil, f
 	}
+	for i := range a.Parts {
+		if f := named(&a.Parts[i]); f != nil {
+			return nil, f
+		}
+	}
 	if !b.call.Target.Stream {
 		for i := range a.Parts {
 			b.sealPart(&a.Parts[i])
@@ -155,6 +163,22 @@ func (b *back) answer(body []byte) ([]byte, *fault.Error) {
 	return out, fault.As(err)
 }
 
+var errNameless = errors.New("a tool call has no name")
+
+// named fails for a call that says nothing of what is called: no client could run it,
+// and most would fail on it. One that compatible servers gave no id gets one that no
+// other call has.
+func named(p *llm.Part) *fault.Error {
+	switch {
+	case p.Kind != llm.PartCall:
+	case p.Call.Name == "":
+		return fault.Wrap(fault.Malformed, errNameless)
+	case p.Call.ID == "":
+		p.Call.ID = "gwc_" + strings.ToLower(rand.Text())
+	}
+	return nil
+}
+
 // stream makes what the caller gets of a stream.
 func (b *back) stream() protocol.StreamConverter {
 	s := &stream{decoder: b.to.Codec.NewEventDecoder(b.conv)}
@@ -164,6 +188,9 @@ func (b *back) stream() protocol.StreamConverter {
 		s.encoder = &gather{back: b}
 	}
 	s.emit = func(e llm.Event) {
+		if s.fault == nil && e.Kind == llm.EventPartStart {
+			s.fault = named(e.Part)
+		}
 		if s.fault == nil {
 			s.out, s.fault = s.encoder.Encode(s.out, e)
 		}

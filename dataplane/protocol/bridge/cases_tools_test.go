@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 )
 
@@ -236,4 +237,38 @@ func TestConvT19_WordsOfJSONSchemaReachGemini(t *testing.T) {
 	const schema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"a":{"type":["string","null"]},"b":{"$ref":"#/$defs/b"}},"$defs":{"b":{"const":1}},"additionalProperties":false}`
 	x := begin(t, pair{chat, generate}, `{"model":"public","messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":`+schema+`}}]}`)
 	same(t, "schema", x.sent(t, "tools", 0, "functionDeclarations", 0, "parametersJsonSchema"), schema)
+}
+
+// A call that names no tool cannot be run, so that the answer is none; one without an id
+// gets one, so that its result can be told.
+func TestCallsHaveANameAndAnID(t *testing.T) {
+	t.Parallel()
+	call := func(members string) (whole, stream string) {
+		const usage = `"input_tokens":1,"output_tokens":2`
+		return anthropicAnswer(`{"type":"tool_use",`+members+`"input":{}}`, "tool_use", usage), events(messages,
+			`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{`+usage+`}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use",`+members+`"input":{}}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{`+usage+`}}`,
+			`{"type":"message_stop"}`)
+	}
+	for _, from := range []protocol.Name{chat, responses, generate} {
+		p := pair{from, messages}
+		whole, stream := call(`"id":"toolu_1",`)
+		if _, f := begin(t, p, hello(from)).conv.Answer([]byte(whole)); f == nil || f.Class != fault.Malformed {
+			t.Errorf("%s: a call without a name: %v", from, f)
+		}
+		if _, f := begin(t, p, hello(from), streaming).relay(strings.NewReader(stream)); f == nil || f.Class != fault.Malformed {
+			t.Errorf("%s: a streamed call without a name: %v", from, f)
+		}
+		if from == generate { // whose calls do without
+			continue
+		}
+		whole, stream = call(`"name":"f",`)
+		for _, out := range []string{begin(t, p, hello(from)).whole(t, whole), begin(t, p, hello(from), streaming).stream(t, stream)} {
+			if !strings.Contains(out, `id":"gwc_`) {
+				t.Errorf("%s: a call without an id: %s", from, out)
+			}
+		}
+	}
 }
