@@ -45,8 +45,11 @@ func play(role string) error {
 		return err
 	}
 	var h http.Handler = http.HandlerFunc(provide)
-	if role == "node" {
-		view, err := buildView(os.Getenv("AIDY_BENCH_UPSTREAM"))
+	switch role {
+	case "scripted":
+		h = scriptedProvider()
+	case "node":
+		view, err := buildView(os.Getenv("AIDY_BENCH_UPSTREAM"), benchOptions()...)
 		if err != nil {
 			return err
 		}
@@ -56,7 +59,7 @@ func play(role string) error {
 			return err
 		}
 		go func() { _ = n.wal.Run(context.Background()) }()
-		h = n
+		h = withHeap(n)
 		TuneGC()
 	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}

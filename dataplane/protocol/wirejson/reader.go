@@ -16,6 +16,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -277,7 +278,8 @@ func (r *Reader) String(limit int) (string, bool) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1]), true
 	}
-	return string(unquote(nil, raw)), true
+	text := unquote(nil, raw)
+	return unsafe.String(unsafe.SliceData(text), len(text)), true // nobody else has the bytes
 }
 
 // Text reads a string of any length. It reports false, and skips the value, if it
@@ -427,14 +429,4 @@ func (r *Reader) cut(raw []byte) {
 	if r.stream && len(raw) >= elideAt {
 		r.elided.pop()
 	}
-}
-
-// unquote appends the text of the quoted string raw to dst. Bytes that are no
-// UTF-8 become replacement characters.
-func unquote(dst, raw []byte) []byte {
-	out, err := jsontext.AppendUnquote(dst, raw)
-	if err != nil && out == nil {
-		return dst
-	}
-	return out
 }

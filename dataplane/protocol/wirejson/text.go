@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // TextLen is the length in bytes of the text that raw, the inside of a JSON
@@ -98,8 +96,7 @@ func AppendString(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
-	dst, _ = jsontext.AppendQuote(dst, s) // fails for invalid UTF-8 alone
-	return dst
+	return quoted(dst, bytesOf(s))
 }
 
 // AppendMember appends a comma, unless dst ends where a member may stand first,
@@ -136,8 +133,7 @@ func AppendText(dst, text []byte) []byte {
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
 	}
-	dst, _ = jsontext.AppendQuote(dst, text) // fails for invalid UTF-8 alone
-	return dst
+	return quoted(dst, text)
 }
 
 // AppendElement appends a comma, unless dst ends where an element may stand first.
