@@ -35,6 +35,8 @@ func operationOf(op protocol.Operation) auth.Operation {
 		return auth.Files
 	case protocol.OpBatch:
 		return auth.Batches
+	case protocol.OpRaw:
+		return auth.Raw
 	}
 	return auth.Generate
 }

@@ -27,11 +27,15 @@ func decide(call *inbound.Call, who *auth.Principal) (resolve.Decision, *fault.E
 		return resolve.Decision{}, fault.New(fault.NotPermitted,
 			"This API key may use certain models only, and the models of this batch are in a file that the gateway does not read. Use a key without a list of models.")
 	}
+	if call.Target.Op == protocol.OpRaw && limitedModels(who) {
+		return resolve.Decision{}, fault.New(fault.NotPermitted,
+			"This API key may use certain models only, and the gateway does not read what this path is sent. Use a key without a list of models.")
+	}
 	return resolve.Decision{}, nil
 }
 
 func modelless(call *inbound.Call) bool {
-	return call.Shape.Model == "" && (call.Target.Op.Kept() || call.Target.Op.ByObject())
+	return call.Shape.Model == "" && (call.Target.Op.Kept() || call.Target.Op.ByObject() || call.Target.Op == protocol.OpRaw)
 }
 
 // limitedModels reports a caller that has a list of models it may use.
@@ -134,6 +138,9 @@ func everyAccount(call *inbound.Call, who *auth.Principal) []plan.Candidate {
 	for i := range list {
 		if list[i].Protocol == configv1.Protocol_PROTOCOL_OPENAI_RESPONSES {
 			list[i].Protocol = number
+		}
+		if call.Target.Op == protocol.OpRaw {
+			list[i].Use = call.Target.Op.String() // what fails there rests nothing else
 		}
 	}
 	return list

@@ -49,7 +49,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	if f != nil {
 		return nil, failed(f)
 	}
-	if f = call.Identify(match.Rest); f != nil {
+	if f = call.Identify(match.Rest, match.GetRawPaths()); f != nil {
 		return nil, failed(f)
 	}
 	call.Codec = endpoint.For(call.Codec, call.Target)
@@ -150,7 +150,8 @@ func clientTimeout(h http.Header) (time.Duration, *fault.Error) {
 
 // guarded reports a request whose repetition could repeat an effect.
 func guarded(call *inbound.Call) bool {
-	return call.Request.Header.Get("X-Gateway-Replay") == "never" || call.Shape.Guarded()
+	return call.Request.Header.Get("X-Gateway-Replay") == "never" || call.Shape.Guarded() ||
+		call.Target.Op == protocol.OpRaw && !protocol.SafeMethod(call.Target.Method)
 }
 
 // classOf is the traffic class of a request: the key's, or interactive; the client

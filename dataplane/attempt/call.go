@@ -71,7 +71,7 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate) *fault.Error {
 		return f
 	}
 	end.Status, end.Upstream = resp.StatusCode, requestID(resp.Header)
-	if resp.StatusCode >= 300 {
+	if resp.StatusCode >= 300 && !x.passes(resp, cancel) {
 		f = x.rejected(resp, cancel)
 		end.Fault = f
 		return f
@@ -138,6 +138,9 @@ func (x *run) relay(ctx context.Context, cancel context.CancelCauseFunc, resp *h
 		KeepAlive: x.r.KeepAlive,
 	}
 	w := x.r.Writer
+	if x.r.Target.Op == protocol.OpRaw {
+		return x.relayRaw(ctx, cancel, resp, c, record, end)
+	}
 	if x.conv != nil {
 		return x.relayConverted(ctx, cancel, resp, c, limits, hooks)
 	}

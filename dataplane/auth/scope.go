@@ -21,6 +21,7 @@ const (
 	Video
 	Files
 	Batches
+	Raw // a path that is passed on as it is
 )
 
 // allowedBy are the scopes of which one allows the operation. The scope inference
@@ -41,6 +42,8 @@ func (o Operation) allowedBy() []configv1.Scope {
 		return []configv1.Scope{configv1.Scope_SCOPE_FILES}
 	case Batches:
 		return []configv1.Scope{configv1.Scope_SCOPE_BATCHES}
+	case Raw:
+		return []configv1.Scope{configv1.Scope_SCOPE_RAW}
 	case ListModels: // whoever may use models may see which
 		return []configv1.Scope{
 			configv1.Scope_SCOPE_MODELS, configv1.Scope_SCOPE_CHAT, configv1.Scope_SCOPE_EMBEDDINGS,
@@ -51,7 +54,7 @@ func (o Operation) allowedBy() []configv1.Scope {
 }
 
 // generates reports an operation that the scope inference stands for.
-func (o Operation) generates() bool { return o != Files && o != Batches }
+func (o Operation) generates() bool { return o != Files && o != Batches && o != Raw }
 
 // scopes names the scopes for people.
 func (o Operation) scopes() string {

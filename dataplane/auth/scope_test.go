@@ -12,7 +12,7 @@ import (
 func TestScopesAllowTheirOperationsAlone(t *testing.T) {
 	t.Parallel()
 	operations := map[Operation]string{
-		Generate: "generate", ListModels: "list", Embed: "embed", Rerank: "rerank", Images: "images", Audio: "audio", Video: "video",
+		Generate: "generate", ListModels: "list", Embed: "embed", Rerank: "rerank", Images: "images", Audio: "audio", Video: "video", Raw: "raw",
 	}
 	for scope, allowed := range map[configv1.Scope]string{
 		configv1.Scope_SCOPE_INFERENCE:  "generate list embed rerank images audio video",
@@ -25,7 +25,7 @@ func TestScopesAllowTheirOperationsAlone(t *testing.T) {
 		configv1.Scope_SCOPE_FILES:      "",
 		configv1.Scope_SCOPE_BATCHES:    "",
 		configv1.Scope_SCOPE_REALTIME:   "",
-		configv1.Scope_SCOPE_RAW:        "",
+		configv1.Scope_SCOPE_RAW:        "raw",
 		configv1.Scope_SCOPE_ACT_FOR:    "",
 	} {
 		w := newWorld()

@@ -122,9 +122,15 @@ func (h *Handler) boundHeaders(header http.Header) *fault.Error {
 	return nil
 }
 
-// Identify tells protocol and operation from the path below the route's prefix.
-func (c *Call) Identify(rest string) *fault.Error {
+// Identify tells protocol and operation from the path below the route's prefix. raw are
+// the paths that the route passes on as they are.
+func (c *Call) Identify(rest string, raw []string) *fault.Error {
 	target, f := protocol.Identify(c.Request.Method, rest, c.Request.URL.RawQuery, c.Request.Header)
+	if f != nil && f.Class == fault.UnknownPath {
+		if t, rf, ok := protocol.IdentifyRaw(c.Request.Method, rest, c.Request.URL.RawQuery, c.Request.Header, raw); ok {
+			target, f = t, rf
+		}
+	}
 	if codec := c.handler.codecs[target.Protocol]; codec != nil {
 		c.Codec = codec
 	}

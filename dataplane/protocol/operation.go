@@ -41,6 +41,8 @@ const (
 	OpFile   // keep a file at the provider, or what was kept
 	OpBatch  // have many requests answered later
 	OpCache  // keep a prompt at the provider (Gemini)
+
+	OpRaw // a path that the gateway passes on without knowing what it does
 	endOfOperations
 )
 
@@ -55,6 +57,7 @@ var operationNames = [endOfOperations]string{
 	OpPredictLong: "predict_long_running", OpGetOperation: "get_operation",
 	OpModerate: "moderate", OpRerank: "rerank",
 	OpStored: "stored_object", OpFile: "file", OpBatch: "batch", OpCache: "cached_content",
+	OpRaw: "raw",
 }
 
 // String is the name used in logs and records.

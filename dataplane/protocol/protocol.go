@@ -51,7 +51,7 @@ type Target struct {
 	RawQuery string  // the query as the client sent it
 	Method   string  // of the upstream's call; empty is POST
 	Object   string  // id of the object that the path names, in the client's words
-	Path     string  // of an operation on kept objects: below the version, * for the object
+	Path     string  // of an operation on kept objects: below the version, * for the object; of a raw one: below the base URL
 	Boundary string  // that parts a multipart body; empty for JSON
 }
 

@@ -110,10 +110,10 @@ func (a *Whole) Forward(ctx context.Context, w http.ResponseWriter, h Hooks) Out
 	if a.full {
 		o := a.outcome(Completed, nil, started)
 		h.Settle(o)
-		if w.Header()["Content-Length"] == nil {
+		if w.Header()["Content-Length"] == nil && len(a.head) > 0 {
 			w.Header()["Content-Length"] = []string{strconv.Itoa(len(a.head))}
 		}
-		w.WriteHeader(http.StatusOK)
+		w.WriteHeader(a.status())
 		// If it fails, all of the answer was made all the same and is paid for.
 		n, _ := w.Write(a.head)
 		o.Bytes = int64(n)
@@ -121,7 +121,7 @@ func (a *Whole) Forward(ctx context.Context, w http.ResponseWriter, h Hooks) Out
 		return o
 	}
 	defer a.resp.Body.Close()
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(a.status())
 	watch := watchFor(a.limits.Idle, a.cancel)
 	defer watch.stop()
 	src := &behind{src: a.resp.Body, w: w, pending: a.head, watch: watch}
@@ -154,6 +154,15 @@ func (a *Whole) Forward(ctx context.Context, w http.ResponseWriter, h Hooks) Out
 	src.release()
 	o.Bytes = src.sent
 	return o
+}
+
+// status is the client's: the upstream's own, unless the answer is made anew of a
+// stream.
+func (a *Whole) status() int {
+	if a.resp == nil {
+		return http.StatusOK
+	}
+	return a.resp.StatusCode
 }
 
 func (a *Whole) outcome(e Ending, f *fault.Error, first time.Time) Outcome {

@@ -25,7 +25,9 @@ func withheld(name string) bool {
 		"Traceparent", "Tracestate", "Baggage": // the caller's trace
 		return true
 	}
-	return strings.HasPrefix(name, "X-Gateway-")
+	// The handshake of a WebSocket belongs to the connection too, and some SDKs put
+	// their key into the list of sub-protocols.
+	return strings.HasPrefix(name, "X-Gateway-") || strings.HasPrefix(name, "Sec-Websocket-")
 }
 
 // Headers returns what is sent to the candidate's provider: the client's headers

@@ -70,6 +70,7 @@ type account struct {
 
 	prompt     llm.Prompt
 	completion llm.Completion
+	kind       string  // what the object is, as OpenAI's answers say
 	total      int64   // tokens, where only their sum is told
 	counted    bool    // tokens were told
 	seconds    float64 // of audio, as the usage has it
@@ -94,6 +95,8 @@ func (a *account) read(r *wirejson.Reader) (object bool) {
 			a.Keep(r, &a.Model)
 		case "id", "name":
 			a.Keep(r, &a.ID)
+		case "object":
+			a.kind, _ = r.String(64)
 		case "usage":
 			a.usage(r)
 		case "usageMetadata":

@@ -41,13 +41,16 @@ type ask struct {
 }
 
 // For returns the codec of an operation: base itself for generation and for lists of
-// models, else a Call, a Job or a Kept.
+// models, else a Call, a Job, a Kept or a Raw.
 func For(base protocol.Codec, t protocol.Target) protocol.Codec {
 	if t.Op == protocol.OpGenerate || t.Op == protocol.OpUnknown || t.Op.Lists() {
 		return base
 	}
 	if t.Op.Kept() {
 		return &Kept{Codec: base, target: t}
+	}
+	if t.Op == protocol.OpRaw {
+		return &Raw{Codec: base, target: t}
 	}
 	c := &Call{Codec: base, target: t}
 	if keepsJob(t.Op) {
