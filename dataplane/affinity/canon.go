@@ -2,29 +2,44 @@ package affinity
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/wirejson"
 )
 
-// maxDepth is how deep a value is looked into. A body that was read strictly nests less
-// than that; what nests deeper stays as it is.
-const maxDepth = wirejson.MaxDepth + 10
+const (
+	// maxDepth is how deep a value is looked into. A body that was read strictly nests
+	// less than that; what nests deeper stays as it is.
+	maxDepth = wirejson.MaxDepth + 10
 
-// canon finds the canonical form of JSON values: their bytes without white space between
-// tokens and without the members that mark caches. It keeps ranges of the body and copies
-// nothing. The body must have been found valid; the form of other bytes is of no use, but
-// finding it ends and does not fail.
+	// A message or tool of more members is hashed in the order in which they came.
+	maxParts = 1024
+
+	// A member in more pieces is read twice. To keep them all would take many times the
+	// memory of the body.
+	maxCuts = 64 << 10
+
+	// streamCuts is how many pieces are gathered where they need no order.
+	streamCuts = 1024
+)
+
+// canon finds and hashes the canonical form of JSON values: their bytes without white
+// space between tokens and without the members that mark caches. It keeps ranges of the
+// body and copies nothing. The body must have been found valid; the form of other bytes is
+// of no use, but finding it ends and does not fail.
 type canon struct {
+	hash  xxh3.Hasher
 	body  []byte
 	end   int      // of what is looked at
 	media []string // names of members whose values are media
 
 	cuts  []protocol.Span // the canonical form of the value at hand
 	parts []member        // of the message or tool at hand
+	flow  bool            // cuts may be hashed at once
 	size  int             // bytes of the block so far
 	quiet bool            // inside media
 
@@ -37,9 +52,12 @@ type canon struct {
 // member is a member of a message or tool: where its name stands, and the cuts that it
 // consists of.
 type member struct {
-	name     protocol.Span // without quotes
-	from, to int           // in canon.cuts
+	name     protocol.Span // quotes included
+	from, to int           // in canon.cuts; from is again if there were too many
 }
+
+// again stands for the cuts of a member that has too many to be kept.
+const again = -1
 
 // reset starts a block.
 func (c *canon) reset() {
@@ -53,7 +71,56 @@ func (c *canon) keep(from, to int) {
 		c.cuts[n-1].To = to
 		return
 	}
+	switch {
+	case c.flow && len(c.cuts) == streamCuts:
+		c.pour(c.cuts)
+		c.cuts = c.cuts[:0]
+	case len(c.cuts) == maxCuts:
+		return // list finds them too many
+	}
 	c.cuts = append(c.cuts, protocol.Span{From: from, To: to})
+}
+
+func (c *canon) pour(cuts []protocol.Span) {
+	for _, cut := range cuts {
+		_, _ = c.hash.Write(cut.Of(c.body))
+	}
+}
+
+// plain hashes the value that starts at at, its members in the order in which they came,
+// and returns its end.
+func (c *canon) plain(at int) int {
+	c.cuts, c.flow = c.cuts[:0], true
+	end := c.value(at, 0)
+	c.pour(c.cuts)
+	c.cuts, c.flow = c.cuts[:0], false
+	return end
+}
+
+// ordered hashes the message or tool that list has found.
+func (c *canon) ordered() {
+	_, _ = c.hash.WriteString("{")
+	for i, m := range c.parts {
+		if i > 0 {
+			_, _ = c.hash.WriteString(",")
+		}
+		if m.from == again {
+			c.repeat(m)
+			continue
+		}
+		c.pour(c.cuts[m.from:m.to])
+	}
+	_, _ = c.hash.WriteString("}")
+}
+
+// repeat reads a member once more, and hashes it meanwhile.
+func (c *canon) repeat(m member) {
+	size, media, count, cuts := c.size, c.mediaBytes, c.mediaCount, c.cuts
+	c.cuts, c.flow = nil, true
+	_, value := c.name(m.name.From)
+	c.pair(m.name, value, 0)
+	c.pour(c.cuts)
+	c.size, c.mediaBytes, c.mediaCount, c.cuts, c.flow = size, media, count, cuts, false
 }
 
 // space is the first place from at on that is no white space.
@@ -126,7 +193,7 @@ func (c *canon) value(at, depth int) int {
 	if at >= c.end {
 		return c.end
 	}
-	end := at
+	var end int
 	switch c.body[at] {
 	case '{':
 		if depth < maxDepth {
@@ -194,7 +261,7 @@ func (c *canon) object(at, depth int) int {
 
 // name reads the name of a member and finds where its value starts.
 func (c *canon) name(at int) (name protocol.Span, value int) {
-	end := c.end
+	var end int
 	if c.body[at] == '"' {
 		end = c.str(at)
 	} else {
@@ -280,13 +347,15 @@ func ttlOf(marker []byte) time.Duration {
 	return min(d, maxTTL)
 }
 
-// list is the canonical form of a message or a tool: of its own members in the order of
-// their names. It reports false, and has kept the value as it stands, if it is no object.
-func (c *canon) list(at int) (end int, object bool) {
+// list finds the canonical form of a message or a tool: of its own members in the order of
+// their names. It reports false, and has found nothing, if the value is no object or one
+// that is too large for that.
+func (c *canon) list(at int) (end int, ok bool) {
 	c.cuts, c.parts = c.cuts[:0], c.parts[:0]
 	if at >= c.end || c.body[at] != '{' {
-		return c.value(at, 0), false
+		return at, false
 	}
+	size, media, count := c.size, c.mediaBytes, c.mediaCount
 	for next := at + 1; ; {
 		switch at = c.space(next); {
 		case at >= c.end:
@@ -302,19 +371,27 @@ func (c *canon) list(at int) (end int, object bool) {
 				next = c.mark(value)
 				continue
 			}
-			// No member's cuts run into those of the one before: a brace or a comma is between.
+			// No member's cuts run into those of the one before: a comma is between.
 			from := len(c.cuts)
-			next = c.pair(name, value, 1)
+			next = c.pair(name, value, 0)
 			c.parts = append(c.parts, member{name, from, len(c.cuts)})
+			if len(c.cuts) == maxCuts {
+				c.cuts = c.cuts[:from]
+				c.parts[len(c.parts)-1].from = again
+			}
+			if len(c.parts) > maxParts {
+				c.cuts, c.parts = c.cuts[:0], c.parts[:0]
+				c.size, c.mediaBytes, c.mediaCount = size, media, count
+				return at, false
+			}
 			continue
 		}
 		break
 	}
-	body := c.body
 	slices.SortStableFunc(c.parts, func(a, b member) int {
-		return cmp.Or(bytes.Compare(a.name.Of(body), b.name.Of(body)), 0)
+		return bytes.Compare(a.name.Of(c.body), b.name.Of(c.body))
 	})
-	c.size += 1 + max(len(c.parts), 1)
+	c.size += 1 + max(len(c.parts), 1) // braces and commas
 	return end, true
 }
 

@@ -59,7 +59,7 @@ func (h *heads) count(head Hash, now time.Time, keep bool) int {
 		h.seen.Add(head, c)
 	}
 	n := 1
-	for i := int64(0); i < headSlots; i++ {
+	for i := range int64(headSlots) {
 		if age := slot - (c.last - i); age < headSlots { // from the future if it is negative
 			n += int(c.slots[place(c.last-i)])
 		}

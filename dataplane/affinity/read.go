@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 )
 
@@ -83,7 +81,6 @@ var readers sync.Pool
 type reader struct {
 	canon
 	in     *Input
-	hash   xxh3.Hasher
 	prefix [40]byte
 	prev   Hash
 	block  Block
@@ -101,13 +98,19 @@ type reader struct {
 
 func (r *reader) start(in *Input) {
 	r.in = in
-	r.canon.body, r.canon.end = in.Body, len(in.Body)
-	r.canon.media, r.canon.ttl = mediaMembers(in.Protocol), 0
+	r.body, r.end = in.Body, len(in.Body)
+	r.canon.media, r.ttl = mediaMembers(in.Protocol), 0
 	r.hash.ResetSeed(uint64(in.Seed))
 	r.chain, r.count, r.tokens, r.unscaled = r.chain[:0], 0, 0, 0
 	r.media, r.turn, r.root, r.first, r.marks = false, false, Hash{}, Hash{}, false
 	_, _ = r.hash.WriteString("v1\x00")
 	_, _ = r.hash.WriteString(in.Tenant)
+	if in.Shape != nil && in.Shape.PreviousResponse+in.Shape.Conversation+in.Shape.CachedContent != "" {
+		// What the upstream stores stands before the prompt.
+		_, object := pinned(in.Shape)
+		_, _ = r.hash.WriteString("\x00")
+		_, _ = r.hash.WriteString(object)
+	}
 	r.prev = r.sum()
 }
 
@@ -116,17 +119,14 @@ func (r *reader) release() {
 	r.hash.Reset()
 	_, _ = r.hash.Write(zeros[:])
 	r.hash.Reset()
-	r.in, r.canon.body = nil, nil
-	if cap(r.canon.cuts) > maxKept {
-		r.canon.cuts = nil
-	}
-	if cap(r.canon.parts) > maxKept {
-		r.canon.parts = nil
+	r.in, r.body = nil, nil
+	if cap(r.cuts) > maxKept {
+		r.cuts = nil
 	}
 }
 
-// maxKept bounds what a reader keeps from one request to the next, in elements.
-const maxKept = 16 << 10
+// maxKept bounds what a reader keeps from one request to the next, in ranges.
+const maxKept = 8 << 10
 
 // zeros is as long as the block of a hasher and its stripe.
 var zeros [1024 + 64]byte
@@ -201,10 +201,10 @@ func (r *reader) member(name string) (at protocol.Span, ok bool) {
 	if !ok || at.From < 0 || at.To > len(r.in.Body) || at.From >= at.To {
 		return at, false
 	}
-	switch first := r.in.Body[at.From]; {
-	case first == 'n':
+	switch r.in.Body[at.From] {
+	case 'n':
 		return at, false
-	case first == '[':
+	case '[':
 		inside := r.space(at.From + 1)
 		return at, inside < at.To && r.in.Body[inside] != ']'
 	}
@@ -227,28 +227,6 @@ func (r *reader) begin(b Block) {
 func (r *reader) literal(text string) {
 	_, _ = r.hash.WriteString(text)
 	r.size += len(text)
-}
-
-// pour hashes the canonical form of a value.
-func (r *reader) pour() {
-	for _, c := range r.cuts {
-		_, _ = r.hash.Write(r.body[c.From:c.To])
-	}
-	r.cuts = r.cuts[:0]
-}
-
-// pourList hashes the canonical form of a message or tool.
-func (r *reader) pourList() {
-	_, _ = r.hash.WriteString("{")
-	for i, m := range r.parts {
-		if i > 0 {
-			_, _ = r.hash.WriteString(",")
-		}
-		for _, c := range r.cuts[m.from:m.to] {
-			_, _ = r.hash.Write(r.body[c.From:c.To])
-		}
-	}
-	_, _ = r.hash.WriteString("}")
 }
 
 // close ends the block: its boundary is known.
@@ -292,9 +270,8 @@ func (r *reader) fields(k *Key, b Block, name, other string) {
 			r.literal(n)
 		}
 		r.canon.media = nil // parameters and instructions are text
-		r.value(at.From, 0)
+		r.plain(at.From)
 		r.canon.media = mediaMembers(r.in.Protocol)
-		r.pour()
 	}
 	if open {
 		r.close(k)
@@ -321,8 +298,7 @@ func (r *reader) tools(k *Key, name, other string) {
 		}
 		r.literal("]")
 	} else {
-		r.value(at.From, 0)
-		r.pour()
+		r.plain(at.From)
 	}
 	r.canon.media = mediaMembers(r.in.Protocol)
 	r.close(k)
@@ -344,12 +320,11 @@ func (r *reader) element(at int) int {
 
 // add reads the message or tool that starts at at, hashes it and returns its end.
 func (r *reader) add(at int) int {
-	end, object := r.list(at)
-	if object {
-		r.pourList()
-	} else {
-		r.pour()
+	end, ok := r.list(at)
+	if !ok {
+		return r.plain(at)
 	}
+	r.ordered()
 	return end
 }
 
@@ -413,9 +388,9 @@ func (r *reader) chat(k *Key) {
 			r.begin(System)
 		}
 		size, bytes, count, marked := r.size, r.mediaBytes, r.mediaCount, r.marked
-		end, object := r.list(el)
-		if object && r.role() == roleSystem {
-			r.pourList()
+		end, ok := r.list(el)
+		if ok && r.role() == roleSystem {
+			r.ordered()
 			open = true
 			el = r.element(end)
 			continue
@@ -435,9 +410,7 @@ func (r *reader) endSystem(k *Key, open bool) {
 	if open {
 		if at, ok := r.member("response_format"); ok {
 			r.literal("response_format")
-			r.cuts = r.cuts[:0]
-			r.value(at.From, 0)
-			r.pour()
+			r.plain(at.From)
 		}
 		r.close(k)
 	} else {
