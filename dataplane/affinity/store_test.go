@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -201,6 +202,10 @@ func TestPredictionThatFailsRemovesTheChain(t *testing.T) {
 	if got := lookup(s, &k, start); len(got) != 1 || got[0].Scope != 2 {
 		t.Errorf("found %+v, want scope 2 alone", got)
 	}
+	s.Succeeded(&k, affinity.Served{Scope: 2, Predicted: k.PromptTokens, Reported: true, ReportsWrites: true, TTLMax: time.Hour}, start)
+	if s.Len() != 0 {
+		t.Errorf("%d entries of which nothing is believed", s.Len())
+	}
 }
 
 // Lifetimes count from the start of the last request, and the longest asked for wins.
@@ -274,6 +279,12 @@ func TestSessionBinding(t *testing.T) {
 	if got := bound(s, &k, start); got != 3 {
 		t.Errorf("bound to %d, want 3", got)
 	}
+	late := served(&k, 4)
+	late.Start = start.Add(-time.Second)
+	s.Succeeded(&k, late, start)
+	if got := bound(s, &k, start); got != 3 {
+		t.Errorf("bound to %d by an older request that ended later, want 3", got)
+	}
 	if got := bound(s, &k, start.Add(10*time.Minute)); got != 0 {
 		t.Errorf("still bound to %d after its lifetime", got)
 	}
@@ -302,21 +313,49 @@ func TestWeakRequestsBindNothing(t *testing.T) {
 	}
 }
 
+// Of a long prompt the ends are recorded, and where there are cache markers.
+func TestRecordedBoundaries(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"0"}`)
+	for i := 1; i < 20; i++ {
+		mark := ""
+		if i == 9 {
+			mark = `,"cache_control":{"type":"ephemeral"}`
+		}
+		fmt.Fprintf(&b, `,{"role":"user","content":[{"type":"text","text":"%d"%s}]}`, i, mark)
+	}
+	b.WriteString("]}")
+	k := read(t, protocol.Anthropic, b.String())
+	s := affinity.NewStore(affinity.Config{})
+	s.Succeeded(&k, served(&k, 1), start)
+	var found []int
+	for i := range k.Chain {
+		one := affinity.Key{Kind: affinity.Weak, Chain: k.Chain[i : i+1]}
+		if len(lookup(s, &one, start)) > 0 {
+			found = append(found, i)
+		}
+	}
+	if want := []int{0, 1, 9, 16, 17, 18, 19}; !slices.Equal(found, want) {
+		t.Errorf("recorded %v, want %v", found, want)
+	}
+}
+
 func TestStoreIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, entries := range []int{10, 4096} {
 		s := affinity.NewStore(affinity.Config{Entries: entries})
 		used := ask(t, protocol.OpenAIChat, "used")
 		for i := range 2 * entries {
+			s.Succeeded(&used, served(&used, 1), start)
 			k := talk(t, fmt.Sprint("talk ", i), 1)
 			s.Succeeded(&k, served(&k, 1), start)
-			s.Succeeded(&used, served(&used, 1), start)
+			if m := lookup(s, &used, start); len(m) != 1 || m[0].Tokens != used.PromptTokens {
+				t.Fatalf("what was used last but one is gone: %+v", m)
+			}
 		}
 		if s.Len() > entries {
 			t.Errorf("%d entries, want at most %d", s.Len(), entries)
-		}
-		if got := lookup(s, &used, start); len(got) != 1 || got[0].Tokens != used.PromptTokens {
-			t.Errorf("what was used last is gone: %+v", got)
 		}
 	}
 	s := affinity.NewStore(affinity.Config{})
