@@ -108,8 +108,11 @@ func BenchmarkLookup(b *testing.B) {
 		}, now)
 	}
 	for _, n := range []int{3, 31, 151} {
-		k := talk(b, "this", n)
-		s.Succeeded(&k, affinity.Served{Scope: 1, Read: 1 << 20, Reported: true, TTLMin: time.Hour, TTLMax: time.Hour}, now)
+		var k affinity.Key
+		for grown := 1; grown <= n; grown += 2 { // so that every boundary is known
+			k = talk(b, fmt.Sprint("this ", n), grown)
+			s.Succeeded(&k, affinity.Served{Scope: 1, Read: 1 << 20, Reported: true, TTLMin: time.Hour, TTLMax: time.Hour}, now)
+		}
 		b.Run(fmt.Sprintf("messages=%d", n), func(b *testing.B) {
 			dst := make([]affinity.Match, 0, 64)
 			b.ReportAllocs()

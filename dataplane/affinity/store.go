@@ -148,16 +148,15 @@ func (s *Store) Lookup(dst []Match, k *Key, now time.Time) []Match {
 func (e *entry) appendLive(dst []Match, from int, now time.Time) []Match {
 next:
 	for i := range e.uses {
-		m := e.uses[i].match(now)
-		if m.Live() <= 0 {
-			continue
-		}
-		for _, have := range dst[from:] {
-			if have.Scope == m.Scope {
+		u := &e.uses[i]
+		for have := range dst[from:] {
+			if dst[from+have].Scope == u.scope {
 				continue next
 			}
 		}
-		dst = append(dst, m)
+		if m := u.match(now); m.Live() > 0 {
+			dst = append(dst, m)
+		}
 	}
 	return dst
 }
