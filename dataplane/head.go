@@ -28,7 +28,7 @@ func answerHead(h http.Header, r *attempt.Request, res *attempt.Result) {
 			set("X-Gateway-Scheduled-Credential-Id", c.CredentialID())
 		}
 	}
-	set("X-Gateway-Cache-Affinity", "bypass")
+	set("X-Gateway-Cache-Affinity", string(res.Affinity))
 	set("X-Gateway-Decision-Id", r.DecisionID)
 	if res.Lossy != nil {
 		if lossy := res.Lossy(); lossy != "" {

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,9 +25,15 @@ func (g *rig) askedBy() (keys []string) {
 // newResponse has the provider store a response, and returns its id.
 func (g *rig) newResponse(t testing.TB) string {
 	t.Helper()
+	return g.newResponseTo(t, "hello there")
+}
+
+// newResponseTo makes a response to a prompt. Other prompts may have other homes.
+func (g *rig) newResponseTo(t testing.TB, prompt string) string {
+	t.Helper()
 	c := g.openai()
 	made, err := c.Responses.New(t.Context(), responses.ResponseNewParams{
-		Model: "m", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("hello there")},
+		Model: "m", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(prompt)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +46,8 @@ func TestStoredResponseIsAskedOfItsOwnerAlone(t *testing.T) {
 	g := newRig(t, elsewhere)
 	c := g.openai()
 	owners := make(map[string]bool)
-	for range 4 { // the accounts take turns
-		id := g.newResponse(t)
+	for n := range 4 {
+		id := g.newResponseTo(t, fmt.Sprintf("hello %d", n))
 		owner := g.last(t).Key
 		owners[owner] = true
 		if !strings.Contains(id, "gw1_") {

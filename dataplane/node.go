@@ -19,6 +19,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/shared/configcheck"
 	"github.com/aidy-gateway/aidy-gateway/shared/lifecycle"
 
+	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
@@ -62,6 +63,8 @@ type Node struct {
 	inbound    *inbound.Handler
 	auth       *auth.Authenticator
 	scheduler  *schedule.Scheduler
+	affinity   *affinity.Store
+	fleet      atomic.Int64 // nodes that share the accounts; 0 before anybody told
 	transport  *upstream.Transport
 	executor   *attempt.Executor
 	wal        *meter.Log
@@ -94,10 +97,11 @@ func New(cfg Config, deps Deps) (*Node, error) {
 		log:       deps.Log,
 		holder:    new(snapshot.Holder),
 		inbound:   inbound.New(inbound.Config{MaxBody: int64(cfg.MaxBody), MaxHeaderBytes: int(cfg.MaxHeaderBytes)}, Codecs()...),
-		scheduler: schedule.New(),
+		affinity:  affinity.NewStore(affinity.Config{}),
 		transport: upstream.New(upstream.Config{MaxIdle: cfg.Upstream.MaxIdle, MaxIdlePerHost: cfg.Upstream.MaxIdlePerHost}),
 		started:   time.Now(),
 	}
+	n.scheduler = schedule.New(schedule.Config{Nodes: n.nodes})
 	m := deps.Meters.Meter("github.com/aidy-gateway/aidy-gateway/dataplane")
 	var err error
 	if n.metrics, err = newMetrics(m, n); err != nil {
@@ -125,7 +129,7 @@ func New(cfg Config, deps Deps) (*Node, error) {
 		return nil, err
 	}
 	n.auth = &auth.Authenticator{Stale: n.subscriber.Stale}
-	n.executor = attempt.New(n.scheduler, n.transport, recorder{n.meter}, n.holder, answerHead)
+	n.executor = attempt.New(n.scheduler, n.affinity, n.transport, recorder{n.meter}, n.holder, answerHead)
 	return n, nil
 }
 

@@ -22,7 +22,7 @@ func BenchmarkRequestPath(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { n.wal.Close() })
-	n.executor = attempt.New(n.scheduler, cannedClient{}, recorder{n.meter}, n.holder, answerHead)
+	n.executor = attempt.New(n.scheduler, n.affinity, cannedClient{}, recorder{n.meter}, n.holder, answerHead)
 	body := chatBody(1<<10, false)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -22,6 +22,7 @@ import (
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
 
+	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
@@ -85,7 +86,8 @@ func staticNode(view *snapshot.View, dir string, log zerolog.Logger) (*Node, err
 		holder:    snapshot.NewStaticHolder(view),
 		inbound:   inbound.New(inbound.Config{}, Codecs()...),
 		auth:      new(auth.Authenticator),
-		scheduler: schedule.New(),
+		scheduler: schedule.New(schedule.Config{}),
+		affinity:  affinity.NewStore(affinity.Config{}),
 		transport: upstream.New(upstream.Config{}),
 		wal:       wal,
 		meter:     mtr,
@@ -93,7 +95,7 @@ func staticNode(view *snapshot.View, dir string, log zerolog.Logger) (*Node, err
 	if n.metrics, err = newMetrics(m, n); err != nil {
 		return nil, err
 	}
-	n.executor = attempt.New(n.scheduler, n.transport, recorder{mtr}, n.holder, answerHead)
+	n.executor = attempt.New(n.scheduler, n.affinity, n.transport, recorder{mtr}, n.holder, answerHead)
 	return n, nil
 }
 

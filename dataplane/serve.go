@@ -78,7 +78,9 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	if f != nil {
 		return who, failed(f)
 	}
-	policy := attempt.PolicyOf(call.View.Global.Message.GetScheduling(), who.Tenant.Message.GetTenant(), match.Route.Route, call.Target.Stream, timeout, call.Start)
+	levels := policies(call, who, match)
+	chains(&decision, levels)
+	policy := attempt.PolicyOf(levels, match.Route.Route, call.Target.Stream, timeout, call.Start)
 	policy.Guarded = policy.Guarded || guarded(call)
 	list, f := candidates(call, who, decision)
 	if f != nil {
@@ -120,6 +122,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		StateKey:   key,
 		Groups:     groups,
 		Policy:     policy,
+		Scheduling: n.scheduling(call, who, match, decision, levels),
 		DecisionID: ident.New(ident.Decision),
 		Writer:     call.Writer,
 		Log:        n.log,

@@ -68,7 +68,7 @@ type world struct {
 
 func newWorld(t testing.TB, tenant func(*syncv1.TenantShard), scripts map[string][]answer) *world {
 	t.Helper()
-	w := &world{scheduler: schedule.New(), scripts: scripts}
+	w := &world{scheduler: schedule.New(schedule.Config{}), scripts: scripts}
 	shard := &syncv1.TenantShard{
 		Tenant: &configv1.Tenant{Id: "ten_1"},
 		Groups: []*configv1.Group{{Id: "grp_1", Name: "default"}},
@@ -96,18 +96,23 @@ func newWorld(t testing.TB, tenant func(*syncv1.TenantShard), scripts map[string
 		t.Fatal(err)
 	}
 	w.holder = snapshot.NewStaticHolder(w.view)
-	w.Executor = New(w.scheduler, w, w, w.holder, func(http.Header, *Request, *Result) {})
+	w.Executor = New(w.scheduler, nil, w, w, w.holder, func(http.Header, *Request, *Result) {})
 	return w
 }
 
 // unfit gives the first credential another secret.
 func (w *world) unfit(t testing.TB, text string) {
 	t.Helper()
+	w.secrets(t, &syncv1.CredentialShard{TenantId: "ten_1", Secrets: []*syncv1.SealedSecret{
+		{CredentialId: "crd_a", Sealed: []byte(text)}, {CredentialId: "crd_b", Sealed: []byte("b")},
+	}})
+}
+
+// secrets replaces the secrets of the configuration.
+func (w *world) secrets(t testing.TB, shard *syncv1.CredentialShard) {
+	t.Helper()
 	later, err := snapshot.Static([]snapshot.TenantBuilder{resolve.Builder(), plan.Builder()}, nil,
-		w.view.Tenant("ten_1").Message,
-		&syncv1.CredentialShard{TenantId: "ten_1", Secrets: []*syncv1.SealedSecret{
-			{CredentialId: "crd_a", Sealed: []byte(text)}, {CredentialId: "crd_b", Sealed: []byte("b")},
-		}},
+		w.view.Tenant("ten_1").Message, shard,
 		&syncv1.SubjectRecord{Kind: syncv1.SubjectKind_SUBJECT_KIND_TENANT, Id: "ten_1"})
 	if err != nil {
 		t.Fatal(err)
@@ -191,10 +196,7 @@ func (w *world) run(t testing.TB, ctx context.Context, change func(*Request)) (*
 		t.Fatal(f)
 	}
 	p := &auth.Principal{Tenant: w.view.Tenant("ten_1")}
-	d, f := resolve.Resolve(p, "m")
-	if f != nil {
-		t.Fatal(f)
-	}
+	d := resolve.Decision{Requested: "m", Model: "m"}
 	rec := httptest.NewRecorder()
 	held := 0
 	r := &Request{
@@ -203,8 +205,8 @@ func (w *world) run(t testing.TB, ctx context.Context, change func(*Request)) (*
 		Codec: codec, Shape: shape, Body: body,
 		HoldBody:   func() func() { held++; return func() { held-- } },
 		Candidates: plan.Expand(w.view, p, d, configv1.Protocol_PROTOCOL_OPENAI_CHAT),
-		Groups:     []string{"grp_1"}, Writer: rec,
-		Policy: PolicyOf(nil, nil, &configv1.Route{}, false, 0, time.Now()),
+		Groups:     []string{"grp_1"}, Writer: rec, Scheduling: Scheduling{Policy: schedule.DefaultPolicy()},
+		Policy: PolicyOf(nil, &configv1.Route{}, false, 0, time.Now()),
 	}
 	if change != nil {
 		change(r)

@@ -16,6 +16,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/upstream"
 )
 
@@ -43,12 +44,8 @@ var errErrorBody = errors.New("the upstream did not finish its error answer in t
 
 // attempt makes one call of a provider. A nil fault means that the answer, whole or
 // broken, went to the client.
-func (x *run) attempt(ctx context.Context, c *plan.Candidate) *fault.Error {
+func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Lease, try *Tried) (f *fault.Error) {
 	x.attempts++
-	lease, ok := x.scheduler.Acquire(c)
-	if !ok {
-		return fault.New(fault.CapacityExhausted, "the account's last free slot was taken")
-	}
 	defer lease.Release()
 	call, f := x.call(c)
 	if f != nil {
@@ -59,9 +56,12 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate) *fault.Error {
 		call.BodyDone()
 		return fault.As(err)
 	}
-	// Whatever happens below, the record ends exactly once.
+	// Whatever happens below, the record ends exactly once, and the scheduler hears of it.
 	end := End{Sent: true, Fault: errUnended}
-	defer func() { record.Settle(end) }()
+	defer func() {
+		record.Settle(end)
+		x.learn(c, lease, &end, try.Started)
+	}()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -71,6 +71,8 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate) *fault.Error {
 		return f
 	}
 	end.Status, end.Upstream = resp.StatusCode, requestID(resp.Header)
+	try.Status, try.UpstreamRequestID = end.Status, end.Upstream
+	x.scheduler.Observe(c, upstream.RateLimits(resp.Header, time.Now()), time.Now())
 	if resp.StatusCode >= 300 && !x.passes(resp, cancel) {
 		f = x.rejected(resp, cancel)
 		end.Fault = f

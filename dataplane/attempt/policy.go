@@ -20,6 +20,11 @@ type Policy struct {
 	RetryRatio      float64 // retries allowed as a share of first attempts; default 0.2
 	MinRetries      int     // retries allowed in any case; default 10
 	LastResort      bool
+	SwitchOn400     bool
+	RetryStatus     []int32                  // statuses that are retried on the same candidate; empty leaves it to the table
+	CrossStatus     []int32                  // statuses that may leave the provider; empty leaves it to the table
+	Cooldowns       map[string]time.Duration // by kind, where they are not the table's; may be nil
+	MaxRetryAfter   time.Duration            // longest announced wait that is obeyed; 0 is 24 h
 
 	ConnectTimeout time.Duration // default 5 s
 	HeaderTimeout  time.Duration // default 60 s; a call that is not streamed has until its deadline
@@ -37,10 +42,10 @@ const (
 	defaultDeadline      = 10 * time.Minute
 )
 
-// PolicyOf combines what tenant and route say; of each field the route's own value
-// wins, then the route's scheduling policy, the tenant's, the fleet's. clientTimeout
+// PolicyOf combines scheduling policies, the outermost first, with what the route says
+// itself, which wins; of each field the innermost value that is set counts. clientTimeout
 // tightens the deadline; 0 is none.
-func PolicyOf(global *configv1.SchedulingPolicy, tenant *configv1.Tenant, r *configv1.Route, stream bool, clientTimeout time.Duration, now time.Time) Policy {
+func PolicyOf(levels []*configv1.SchedulingPolicy, r *configv1.Route, stream bool, clientTimeout time.Duration, now time.Time) Policy {
 	p := Policy{
 		MaxAttempts:     defaultMaxAttempts,
 		MinAttempt:      defaultMinAttempt,
@@ -55,7 +60,7 @@ func PolicyOf(global *configv1.SchedulingPolicy, tenant *configv1.Tenant, r *con
 		Idle:            defaultIdle,
 		Guarded:         r.GetReplay() == configv1.Replay_REPLAY_STRICT,
 	}
-	for _, s := range [...]*configv1.SchedulingPolicy{global, tenant.GetScheduling(), r.GetScheduling()} {
+	for _, s := range levels {
 		p.take(s)
 	}
 	if r.MaxAttempts != nil {
@@ -104,6 +109,30 @@ func (p *Policy) take(s *configv1.SchedulingPolicy) {
 	}
 	if s.LastResort != nil {
 		p.LastResort = s.GetLastResort()
+	}
+	if s.SwitchOn_400 != nil {
+		p.SwitchOn400 = s.GetSwitchOn_400()
+	}
+	if len(s.GetRetryStatusCodes()) > 0 {
+		p.RetryStatus = s.GetRetryStatusCodes()
+	}
+	if len(s.GetCrossProviderStatusCodes()) > 0 {
+		p.CrossStatus = s.GetCrossProviderStatusCodes()
+	}
+	if s.MaxRetryAfterMs != nil {
+		p.MaxRetryAfter = time.Duration(s.GetMaxRetryAfterMs()) * time.Millisecond
+	}
+	for kind, ms := range map[string]*int64{
+		"auth": s.CooldownAuthMs, "rate_limit": s.CooldownRateLimitMs, "quota": s.CooldownQuotaMs, "overload": s.CooldownOverloadMs,
+		"server": s.CooldownServerMs, "network": s.CooldownNetworkMs, "model": s.CooldownModelMs,
+	} {
+		if ms == nil {
+			continue
+		}
+		if p.Cooldowns == nil {
+			p.Cooldowns = make(map[string]time.Duration)
+		}
+		p.Cooldowns[kind] = time.Duration(*ms) * time.Millisecond
 	}
 	if m := s.GetFallbackMode(); m != configv1.FallbackMode_FALLBACK_MODE_UNSPECIFIED {
 		p.Mode = m

@@ -40,6 +40,8 @@ type Error struct {
 	UpstreamCode      string // the upstream's own code or type
 	UpstreamRequestID string // the upstream's request id, for its support
 
+	Proxy bool // the egress proxy failed, not what lies behind it
+
 	// Consumed raises the class's consumption; the larger of both counts.
 	Consumed Consumption
 

@@ -6,6 +6,7 @@ package plan
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
@@ -37,10 +38,43 @@ type Account struct {
 	StateScope    string    // whoever shares it can read what the provider stores for the account
 	RotationKey   string    // accounts that take turns share it
 	SlotKeys      [3]string // credential, upstream and provider, whose running attempts are counted
+
+	Pricing []*configv1.ProviderPricing // the tenant's own
+	priced  atomic.Pointer[priced]
+
+	// Runtime is where the scheduler keeps its hold on the state of the account, so
+	// that a selection need not look it up by name. What it finds here may be another
+	// scheduler's.
+	Runtime atomic.Value
 }
+
+// Role says why a candidate is one.
+type Role uint8
+
+// The roles.
+const (
+	Primary       Role = iota // the request's own model, at a provider that is no fallback
+	ModelChain                // another model that may answer instead
+	ProviderChain             // the request's own model, at a provider that is a fallback
+)
+
+var roleNames = [...]string{"primary", "model_chain", "provider_chain"}
+
+// String is the name used in records.
+func (r Role) String() string { return roleNames[r] }
 
 // CredentialID is the id of the credential; empty if the upstream needs none.
 func (a *Account) CredentialID() string { return a.Credential.GetId() }
+
+// ProxyKey is the key of the egress proxy that calls of the account go through: the
+// credential's own, else the upstream's; empty without one.
+func (a *Account) ProxyKey() string {
+	p := a.Credential.GetProxy()
+	if p == nil {
+		p = a.Upstream.GetProxy()
+	}
+	return p.GetUrl()
+}
 
 // UpstreamModel is the model's name as the upstream knows it.
 func (a *Account) UpstreamModel() string {
@@ -61,6 +95,10 @@ type Candidate struct {
 	// Use tells apart what a model is called for, where that is not generation. An
 	// account that fails at one use does not rest for the others.
 	Use string
+
+	Role   Role
+	Chain  int  // position in its chain
+	Denied bool // a policy of the caller forbids it
 }
 
 // Compat is how the candidate's server deviates from its protocol, as the capability
@@ -121,16 +159,16 @@ func build(t *snapshot.Tenant) *accounts {
 		}
 		list, ok := made[served.GetId()]
 		if !ok {
-			list = accountsOf(t.ID, u, served, credentials[u.GetId()])
+			list = accountsOf(t, u, served, credentials[u.GetId()])
 			made[served.GetId()] = list
 		}
 		built.byModel[row.GetModel()] = append(built.byModel[row.GetModel()], list...)
-		built.bare[row.GetModel()] = append(built.bare[row.GetModel()], accountsOf(t.ID, u, served, nil)...)
+		built.bare[row.GetModel()] = append(built.bare[row.GetModel()], accountsOf(t, u, served, nil)...)
 	}
 	for _, u := range t.Message.GetUpstreams() {
 		none := &configv1.UpstreamModel{Id: u.GetId(), TenantId: t.ID, UpstreamId: u.GetId()}
-		built.all = append(built.all, accountsOf(t.ID, u, none, credentials[u.GetId()])...)
-		built.allBare = append(built.allBare, accountsOf(t.ID, u, none, nil)...)
+		built.all = append(built.all, accountsOf(t, u, none, credentials[u.GetId()])...)
+		built.allBare = append(built.allBare, accountsOf(t, u, none, nil)...)
 	}
 	byID := func(a, b *Account) int { return strings.Compare(a.ID, b.ID) }
 	slices.SortFunc(built.all, byID)
@@ -143,27 +181,31 @@ func build(t *snapshot.Tenant) *accounts {
 	return built
 }
 
-func accountsOf(tenantID string, u *configv1.Upstream, m *configv1.UpstreamModel, credentials []*configv1.UpstreamCredential) []*Account {
-	base := Account{
-		TenantID:    tenantID,
-		Upstream:    u,
-		Model:       m,
-		Priority:    orOne(u.GetPriority()),
-		Weight:      orOne(u.GetWeight()),
-		RotationKey: tenantID + "|" + m.GetModel(),
+func accountsOf(t *snapshot.Tenant, u *configv1.Upstream, m *configv1.UpstreamModel, credentials []*configv1.UpstreamCredential) []*Account {
+	base := func() *Account {
+		return &Account{
+			TenantID:    t.ID,
+			Upstream:    u,
+			Model:       m,
+			Priority:    orOne(u.GetPriority()),
+			Weight:      orOne(u.GetWeight()),
+			RotationKey: t.ID + "|" + m.GetModel(),
+			Pricing:     t.Message.GetPricing(),
+		}
 	}
 	if len(credentials) == 0 {
-		base.ID = m.GetId()
-		base.CredentialKey, base.QuotaKey, base.StateScope = u.GetId(), u.GetId(), u.GetId()
-		base.SlotKeys = slotKeys(&base)
-		return []*Account{&base}
+		a := base()
+		a.ID = m.GetId()
+		a.CredentialKey, a.QuotaKey, a.StateScope = u.GetId(), u.GetId(), u.GetId()
+		a.SlotKeys = slotKeys(a)
+		return []*Account{a}
 	}
 	list := make([]*Account, 0, len(credentials))
 	for _, c := range credentials {
 		if allow := c.GetModels(); len(allow) > 0 && m.GetModel() != "" && !slices.Contains(allow, m.GetModel()) {
 			continue
 		}
-		a := base
+		a := base()
 		a.Credential = c
 		a.ID = m.GetId() + "/" + c.GetId()
 		if c.Priority != nil {
@@ -177,10 +219,10 @@ func accountsOf(tenantID string, u *configv1.Upstream, m *configv1.UpstreamModel
 			a.StateScope = s
 		}
 		if q := c.GetQuotaGroup(); q != "" {
-			a.QuotaKey = "group:" + tenantID + ":" + q
+			a.QuotaKey = "group:" + t.ID + ":" + q
 		}
-		a.SlotKeys = slotKeys(&a)
-		list = append(list, &a)
+		a.SlotKeys = slotKeys(a)
+		list = append(list, a)
 	}
 	return list
 }
@@ -196,20 +238,73 @@ func orOne(n int32) int32 {
 	return n
 }
 
-// Expand returns the candidates of a decision for calls in the given protocol, in
-// the order of their ids. others are the protocols that a call can be converted to,
-// the best first, for upstreams that do not speak the caller's own. A passthrough principal brings its own key: each upstream
-// is then one candidate without credential.
+// Expand returns the candidates of a decision for calls in the given protocol: the
+// primary ones in the order of their ids, then those of its chains. others are the
+// protocols that a call can be converted to, the best first, for upstreams that do not
+// speak the caller's own. A passthrough principal brings its own key: each upstream is
+// then one candidate without credential.
 func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol configv1.Protocol, others ...configv1.Protocol) []Candidate {
 	built, _ := p.Tenant.Built(builderName).(*accounts)
 	if built == nil {
 		return nil
 	}
-	list := built.byModel[d.Model]
+	byModel := built.byModel
 	if p.Method == auth.Passthrough {
-		list = built.bare[d.Model]
+		byModel = built.bare
 	}
-	return candidatesOf(v, p, list, protocol, others)
+	out := candidatesOf(v, p, of(byModel[d.Model], d.Provider), protocol, others)
+	chainProviders(out, d.Providers)
+	for n, t := range d.Chain {
+		if t.Model == d.Model && t.Provider == d.Provider {
+			continue
+		}
+		list := candidatesOf(v, p, of(byModel[t.Model], t.Provider), protocol, others)
+		for i := range list {
+			c := &list[i]
+			if slices.ContainsFunc(out, func(o Candidate) bool { return o.Account == c.Account }) {
+				continue
+			}
+			c.Role, c.Chain, c.Denied = ModelChain, n, !p.MayUse(t.Model)
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+// of keeps the accounts of one provider; all of them if provider is empty.
+func of(list []*Account, provider string) []*Account {
+	if provider == "" {
+		return list
+	}
+	var out []*Account
+	for _, a := range list {
+		if a.Upstream.GetProviderId() == provider {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// chainProviders makes the candidates of the named providers fallbacks, in the order of
+// the names. If nobody else serves the model, the first of them that does is none.
+func chainProviders(list []Candidate, providers []string) {
+	if len(providers) == 0 {
+		return
+	}
+	at := func(c *Candidate) int { return slices.Index(providers, c.Upstream.GetProviderId()) }
+	spared := -1
+	if !slices.ContainsFunc(list, func(c Candidate) bool { return at(&c) < 0 }) {
+		for i := range list {
+			if n := at(&list[i]); spared < 0 || n < spared {
+				spared = n
+			}
+		}
+	}
+	for i := range list {
+		if n := at(&list[i]); n >= 0 && n != spared {
+			list[i].Role, list[i].Chain = ProviderChain, n
+		}
+	}
 }
 
 // ExpandAll is Expand for a call that names no model: every account of the tenant

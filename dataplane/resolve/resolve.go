@@ -22,6 +22,17 @@ const builderName = "resolve"
 type Decision struct {
 	Requested string // the public model that the client asked for
 	Model     string // the model whose candidates may serve
+	Provider  string // id of the only provider that may serve it; empty for any
+
+	// What may answer instead, in order.
+	Chain     []Target // other models
+	Providers []string // ids of providers that are fallbacks for Model
+}
+
+// Target is a model that may answer instead.
+type Target struct {
+	Model    string
+	Provider string // id of the only provider that may serve it; empty for any
 }
 
 // Model is a public model of a tenant.

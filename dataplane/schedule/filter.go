@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
@@ -24,47 +25,121 @@ const (
 	ProtocolIncompatible Reason = "protocol_incompatible"
 	CapabilityMissing    Reason = "capability_missing"
 	ContextTooLong       Reason = "context_too_long"
+	QualityBelow         Reason = "quality_below"
+	CredentialType       Reason = "credential_type"
 	StateOwnerMismatch   Reason = "state_owner_mismatch"
+	CacheStrict          Reason = "cache_strict"
 	AlreadyFailed        Reason = "already_failed"
+	BreakerOpen          Reason = "breaker_open"
+	BreakerProbeBusy     Reason = "breaker_probe_busy"
+	BreakerHalfOpen      Reason = "breaker_half_open"
 	SlotFull             Reason = "slot_full"
 
+	// SpilloverClosed is of a candidate that passed the filters, and whose priority is
+	// not open yet.
+	SpilloverClosed Reason = "spillover_closed"
+
 	cooldownPrefix = "cooldown_"
+	limitPrefix    = "limit_"
 )
 
+var limitReasons = func() (out [endOfDims]Reason) {
+	for d := range endOfDims {
+		out[d] = limitPrefix + Reason(d.String())
+	}
+	return out
+}()
+
+// cooldown is the reason of a cooldown of that kind.
+func cooldown(kind string) Reason {
+	switch kind {
+	case "rate_limit":
+		return "cooldown_rate_limit"
+	case "server":
+		return "cooldown_server"
+	case "network":
+		return "cooldown_network"
+	case "overload":
+		return "cooldown_overload"
+	}
+	return cooldownPrefix + Reason(kind)
+}
+
+// static reports a reason that configuration and request alone give.
+func (r Reason) static() bool {
+	switch r {
+	case NotInGroup, PolicyDenied, Disabled, Expired, AuthInvalid, ModelUnsupported, ProtocolIncompatible, CapabilityMissing,
+		ContextTooLong, QualityBelow, CredentialType, StateOwnerMismatch, CacheStrict:
+		return true
+	}
+	return false
+}
+
+// full reports a reason that a short wait would end.
+func (r Reason) full() bool { return r == SlotFull || r.limit() }
+
+func (r Reason) limit() bool { return strings.HasPrefix(string(r), limitPrefix) }
+
 // static checks what configuration and request alone decide.
-func static(q *Query, c *plan.Candidate, now time.Time) Reason {
+func static(q *Query, c *plan.Candidate, h *handle, now time.Time) Reason {
 	switch {
 	case !slices.Contains(q.Groups, c.Upstream.GetGroupId()):
 		return NotInGroup
+	case c.Denied:
+		return PolicyDenied
 	case c.Provider == nil || c.Provider.GetDisabled() || c.Upstream.GetDisabled() || c.Model.GetDisabled():
 		return Disabled
 	}
 	if c.Credential != nil {
 		secret := q.View.Secret(c.TenantID, c.Credential.GetId())
 		switch {
-		case c.Credential.GetDisabled():
+		case c.Credential.GetDisabled() || secret != nil && secret.Disabled:
 			return Disabled
-		case c.Credential.GetKind() > configv1.CredentialKind_CREDENTIAL_KIND_API_KEY:
-			return AuthInvalid // this node cannot mint tokens
+		case secret != nil && !secret.Expire.IsZero() && !now.Before(secret.Expire):
+			return Expired
 		case secret == nil:
 			return AuthInvalid
-		case secret.Disabled:
-			return Disabled
-		case !secret.Expire.IsZero() && !now.Before(secret.Expire):
-			return Expired
 		}
 	}
 	switch {
+	case h.credential.invalid.Load() != nil:
+		return AuthInvalid
+	case c.Model == nil:
+		return ModelUnsupported
 	case c.Capability == nil:
 		return ProtocolIncompatible
 	case q.Needs.lacking(c) != "":
 		return CapabilityMissing
 	case c.Model.GetMaxContextTokens() > 0 && q.PromptTokens+1 > c.Model.GetMaxContextTokens():
 		return ContextTooLong
+	case q.MinQuality > 0 && quality(c, q.Task) < q.MinQuality:
+		return QualityBelow
+	case len(q.CredentialTypes) > 0 && !slices.Contains(q.CredentialTypes, credentialType(c)):
+		return CredentialType
+	case c.Credential.GetKind() > configv1.CredentialKind_CREDENTIAL_KIND_API_KEY:
+		return AuthInvalid // this node cannot mint tokens
 	case ownedElsewhere(q, c):
 		return StateOwnerMismatch
 	}
 	return ""
+}
+
+// credentialType names the type of a candidate's credential; empty without one.
+func credentialType(c *plan.Candidate) string {
+	switch c.Credential.GetKind() {
+	case configv1.CredentialKind_CREDENTIAL_KIND_OAUTH2_CLIENT, configv1.CredentialKind_CREDENTIAL_KIND_OAUTH2_REFRESH:
+		return "oauth"
+	case configv1.CredentialKind_CREDENTIAL_KIND_GCP_SERVICE_ACCOUNT:
+		return "gcp_service_account"
+	case configv1.CredentialKind_CREDENTIAL_KIND_AWS_SIGV4:
+		return "aws_sigv4"
+	case configv1.CredentialKind_CREDENTIAL_KIND_AZURE_AD:
+		return "azure_ad"
+	}
+	if c.Credential == nil {
+		return ""
+	}
+	return "api_key"
 }
 
 // Refusal is the error of a request for which no candidate is usable: the most
@@ -80,16 +155,16 @@ func (s *Selection) Refusal(now time.Time) *fault.Error {
 	switch {
 	case s.orphaned():
 		text = "the upstream account that holds what the request refers to does not serve the model, or is no more; leave the reference out and send the content itself"
-	case s.every(ModelUnsupported):
+	case s.every(ModelUnsupported): // or there is no candidate at all
 		class, text = fault.ModelUnknown, "no upstream serves the model"
 	case s.any(func(r Reason) bool {
-		return r == SlotFull || r == cooldownPrefix+"rate_limit" || r == cooldownPrefix+"quota"
+		return r.full() || r == cooldownPrefix+"rate_limit" || r == cooldownPrefix+"quota"
 	}):
 		class, text = fault.CapacityExhausted, who+" is at its limit"
-	case s.any(func(r Reason) bool { return r == AlreadyFailed || r == AuthInvalid || r.cooldown() }):
+	case s.any(func(r Reason) bool { return r == AuthInvalid || !r.static() }):
 		class, text = fault.NoCandidate, who+" is resting after failures"
 	case s.any(func(r Reason) bool {
-		return r == ProtocolIncompatible || r == CapabilityMissing || r == ContextTooLong
+		return r == ProtocolIncompatible || r == CapabilityMissing || r == ContextTooLong || r == QualityBelow
 	}):
 		class, text = fault.RequestNotSupported, s.unsupported()
 	}
@@ -117,14 +192,12 @@ func (s *Selection) every(r Reason) bool {
 }
 
 func (s *Selection) any(f func(Reason) bool) bool {
-	for i, r := range s.Reasons {
-		if r != "" && !s.foreign(i) && f(r) {
+	for i := range s.Rows {
+		if r := s.Rows[i].Reason; r != "" && !s.foreign(i) && f(r) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r Reason) cooldown() bool {
-	return len(r) > len(cooldownPrefix) && r[:len(cooldownPrefix)] == cooldownPrefix
-}
+func (r Reason) cooldown() bool { return strings.HasPrefix(string(r), cooldownPrefix) }

@@ -67,8 +67,8 @@ func missing[T ~int32](needed uint32, stated []T) (T, bool) {
 // lacking says what no candidate has that the request needs.
 func (s *Selection) lacking() string {
 	var names []string
-	for i, r := range s.Reasons {
-		if r != CapabilityMissing {
+	for i := range s.Rows {
+		if s.Rows[i].Reason != CapabilityMissing {
 			continue
 		}
 		if name := s.query.Needs.lacking(&s.candidates[i]); name != "" && !slices.Contains(names, name) {

@@ -36,7 +36,7 @@ func TestField_F87_WhatAModelCannotDoIsAReasonAndNamed(t *testing.T) {
 		if got := tc.needs.lacking(&c); got != tc.want {
 			t.Errorf("%s: lacking %q, want %q", tc.name, got, tc.want)
 		}
-		s := Selection{query: &Query{Needs: tc.needs}, candidates: []plan.Candidate{c}, Reasons: []Reason{CapabilityMissing}}
+		s := Selection{query: &Query{Needs: tc.needs}, candidates: []plan.Candidate{c}, Rows: []Row{{Reason: CapabilityMissing}}}
 		if tc.want != "" && !strings.Contains(s.lacking(), tc.want) {
 			t.Errorf("%s: the refusal %q does not name it", tc.name, s.lacking())
 		}

@@ -55,9 +55,10 @@ func TestOnlyTheOwnerOfStateGetsTheRequest(t *testing.T) {
 			t.Parallel()
 			q, cs := owned(t)
 			q.Owner = tc.owner
-			sel := New().Select(q, cs, nil, time.Now())
+			sel := New(Config{}).Select(q, cs, time.Now())
 			var usable []string
-			for i, r := range sel.Reasons {
+			for i := range sel.Rows {
+				r := sel.Rows[i].Reason
 				switch r {
 				case "":
 					usable = append(usable, cs[i].ID)
@@ -118,8 +119,8 @@ func TestRefusalOfAPinnedRequestIsItsOwners(t *testing.T) {
 			t.Parallel()
 			q, cs := owned(t)
 			q.Owner = stateid.Owner{Scope: "own", Upstream: "upr_d"}
-			skip := tc.spoil(q, cs)
-			sel := New().Select(q, cs, skip, now)
+			q.Skip = tc.spoil(q, cs)
+			sel := New(Config{}).Select(q, cs, now)
 			if len(sel.Order) != 0 {
 				t.Fatalf("%d candidates may serve", len(sel.Order))
 			}

@@ -1,7 +1,8 @@
 package schedule
 
 import (
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
@@ -20,129 +21,109 @@ const (
 	Quota
 	UpstreamModel
 	Upstream
+	Provider
+	Proxy
 	endOfScopes
 )
 
-var scopeNames = [...]string{"credential_model", "credential", "quota_model", "quota", "upstream_model", "upstream"}
+var scopeNames = [...]string{
+	"credential_model", "credential", "quota_model", "quota", "upstream_model", "upstream", "provider", "proxy",
+}
 
 // String is the name used in logs and signals.
 func (s Scope) String() string { return scopeNames[s] }
+
+// ScopeNamed returns the scope of that name.
+func ScopeNamed(name string) (Scope, bool) {
+	for s, n := range scopeNames {
+		if n == name {
+			return Scope(s), true
+		}
+	}
+	return 0, false
+}
 
 // Rest is a cooldown: which accounts rest, why, and until when. It ends by time
 // alone.
 type Rest struct {
 	Scope     Scope
-	Subject   string // key of the scope
+	Subject   string // what the scope's name stands for: ids, joined by |
 	Kind      string // auth, rate_limit, quota, overload, server, network or model
 	Until     time.Time
 	Started   time.Time
-	Announced bool // the upstream said how long
-	Status    int  // upstream status that caused it; 0 without an answer
+	Announced bool   // the upstream said how long
+	Source    string // what said how long: the name of a header, or the error table
+	Status    int    // upstream status that caused it; 0 without an answer
 	RequestID string
+	Node      string // that told of it; empty for this one
 }
 
-// rests holds cooldowns and counts of consecutive failures.
-type rests struct {
-	byKey *xsync.Map[restKey, Rest]
-	fails *xsync.Map[string, *failures]
+// Key names the cooldown.
+func (r Rest) Key() string { return r.Scope.String() + ":" + r.Subject }
+
+// cell holds the cooldown of one key; nil when there was none yet.
+type cell struct{ rest atomic.Pointer[Rest] }
+
+// active returns the cooldown, if it is not over.
+func (c *cell) active(now time.Time) *Rest {
+	if c == nil {
+		return nil
+	}
+	if r := c.rest.Load(); r != nil && now.Before(r.Until) {
+		return r
+	}
+	return nil
 }
 
-type restKey struct {
-	scope   Scope
-	subject string
-	model   string
-	use     string // plan.Candidate.Use, in the scopes of a model
+// set starts a cooldown and reports whether it counts: a longer one that runs is
+// never shortened.
+func (c *cell) set(rest *Rest, now time.Time) bool {
+	for {
+		old := c.rest.Load()
+		if old != nil && now.Before(old.Until) && !rest.Until.After(old.Until) {
+			return false
+		}
+		if c.rest.CompareAndSwap(old, rest) {
+			return true
+		}
+	}
 }
 
-type failures struct {
-	mu sync.Mutex
-	n  int // guarded by mu
+// cells are the cooldowns of a scheduler, by Rest.Key.
+type cells struct{ byKey *xsync.Map[string, *cell] }
+
+func newCells() cells { return cells{xsync.NewMap[string, *cell]()} }
+
+func (cs cells) of(s Scope, subject string) *cell {
+	c, _ := cs.byKey.LoadOrCompute(s.String()+":"+subject, func() (*cell, bool) { return new(cell), false })
+	return c
 }
 
-func newRests() rests {
-	return rests{byKey: xsync.NewMap[restKey, Rest](), fails: xsync.NewMap[string, *failures]()}
-}
-
-func keyOf(s Scope, c *plan.Candidate) restKey {
+// subjectOf names what a scope covers of a candidate; empty if it covers nothing.
+func subjectOf(s Scope, c *plan.Candidate) string {
+	model := c.UpstreamModel()
+	if c.Use != "" {
+		model += "|" + c.Use
+	}
 	switch s {
+	case CredentialModel:
+		return c.CredentialKey + "|" + model
 	case Credential:
-		return restKey{scope: s, subject: c.CredentialKey}
+		return c.CredentialKey
 	case QuotaModel:
-		return restKey{s, c.QuotaKey, c.UpstreamModel(), c.Use}
+		return c.QuotaKey + "|" + model
 	case Quota:
-		return restKey{scope: s, subject: c.QuotaKey}
+		return c.QuotaKey
 	case UpstreamModel:
-		return restKey{s, c.Upstream.GetId(), c.UpstreamModel(), c.Use}
+		return c.Upstream.GetId() + "|" + model
 	case Upstream:
-		return restKey{scope: s, subject: c.Upstream.GetId()}
+		return c.Upstream.GetId()
+	case Provider:
+		return c.Upstream.GetProviderId()
+	case Proxy:
+		return c.ProxyKey()
 	}
-	return restKey{CredentialModel, c.CredentialKey, c.UpstreamModel(), c.Use}
-}
-
-// active returns the cooldown of the candidate that ends last.
-func (r *rests) active(c *plan.Candidate, now time.Time) (kind string, until time.Time, resting bool) {
-	if r.byKey.Size() == 0 {
-		return "", time.Time{}, false
-	}
-	for s := range endOfScopes {
-		rest, ok := r.byKey.Load(keyOf(s, c))
-		if ok && now.Before(rest.Until) && rest.Until.After(until) {
-			kind, until, resting = rest.Kind, rest.Until, true
-		}
-	}
-	return kind, until, resting
-}
-
-// announced reports whether the upstream itself asked for a wait that is not over.
-func (r *rests) announced(c *plan.Candidate, now time.Time) bool {
-	for s := range endOfScopes {
-		if rest, ok := r.byKey.Load(keyOf(s, c)); ok && rest.Announced && now.Before(rest.Until) {
-			return true
-		}
-	}
-	return false
-}
-
-// set starts a cooldown. A longer one that runs is never shortened. Cooldowns that
-// are over are dropped now and then, so the map holds what rests and little more.
-func (r *rests) set(key restKey, rest Rest, now time.Time) {
-	if r.byKey.Size() >= sweepAbove {
-		r.byKey.Range(func(k restKey, old Rest) bool {
-			if !now.Before(old.Until) {
-				r.byKey.Delete(k)
-			}
-			return true
-		})
-	}
-	r.byKey.Compute(key, func(old Rest, loaded bool) (Rest, xsync.ComputeOp) {
-		if loaded && old.Until.After(rest.Until) {
-			return old, xsync.CancelOp
-		}
-		return rest, xsync.UpdateOp
-	})
-}
-
-// sweepAbove is the number of kept cooldowns from which over ones are dropped.
-const sweepAbove = 4096
-
-// failed counts a failure of a credential and returns how many came in a row.
-func (r *rests) failed(credential string) int {
-	f, _ := r.fails.LoadOrCompute(credential, func() (*failures, bool) { return new(failures), false })
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n++
-	return f.n
-}
-
-func (r *rests) succeeded(c *plan.Candidate) {
-	if f, ok := r.fails.Load(c.CredentialKey); ok {
-		f.mu.Lock()
-		f.n = 0
-		f.mu.Unlock()
-	}
-	if r.byKey.Size() > 0 {
-		r.byKey.Delete(keyOf(CredentialModel, c))
-	}
+	return ""
 }
 
 // Failure is a failed attempt as far as it decides about a cooldown.
@@ -152,6 +133,9 @@ type Failure struct {
 	For       time.Duration // without a wait that the upstream announced
 	After     int           // consecutive failures from which on it rests
 	Announced time.Duration // the wait that the upstream announced; 0 if none
+	Longest   time.Duration // announced wait that is obeyed; 0 is MaxAnnounced
+	Source    string        // of the announced wait
+	Disable   bool          // an auth failure that takes the credential out until it is restored
 	Status    int
 	RequestID string
 }
@@ -160,41 +144,129 @@ type Failure struct {
 const MaxAnnounced = 24 * time.Hour
 
 // Failed counts a failure of the candidate's credential and starts the cooldown
-// that it calls for. An announced wait is obeyed at once and exactly, up to
-// MaxAnnounced.
-func (s *Scheduler) Failed(c *plan.Candidate, f Failure, now time.Time) {
-	n := s.rests.failed(c.CredentialKey)
-	length := f.For
-	if f.Announced > 0 {
-		length = min(f.Announced, MaxAnnounced)
-	} else if n < f.After || length <= 0 {
-		return
+// that it calls for; it returns the one that was started, nil if none was. An
+// announced wait is obeyed at once and exactly, up to Longest.
+func (s *Scheduler) Failed(c *plan.Candidate, f Failure, now time.Time) *Rest {
+	h := s.handle(c)
+	n := h.credential.fails.Add(1)
+	if f.Disable {
+		s.invalidate(h.credential, c.CredentialKey, f, now)
+		return nil
 	}
-	key := keyOf(f.Scope, c)
-	s.rests.set(key, Rest{
+	length, source := f.For, "error table"
+	if f.Announced > 0 {
+		longest := f.Longest
+		if longest <= 0 {
+			longest = MaxAnnounced
+		}
+		length, source = min(f.Announced, longest), f.Source
+	} else if n < int64(f.After) || length <= 0 {
+		return nil
+	}
+	subject := subjectOf(f.Scope, c)
+	if subject == "" {
+		return nil
+	}
+	rest := &Rest{
 		Scope:     f.Scope,
-		Subject:   key.subject,
+		Subject:   subject,
 		Kind:      f.Kind,
 		Until:     now.Add(length),
 		Started:   now,
 		Announced: f.Announced > 0,
+		Source:    source,
 		Status:    f.Status,
 		RequestID: f.RequestID,
-	}, now)
+	}
+	if s.cells.of(f.Scope, subject).set(rest, now) {
+		s.tell(Signal{Rest: rest})
+	}
+	return rest
 }
 
 // Succeeded ends the count of failures of the candidate's credential and its
 // cooldown for this model.
-func (s *Scheduler) Succeeded(c *plan.Candidate) { s.rests.succeeded(c) }
+func (s *Scheduler) Succeeded(c *plan.Candidate) {
+	h := s.handle(c)
+	if h.credential.fails.Load() != 0 {
+		h.credential.fails.Store(0)
+	}
+	if at := h.cells[CredentialModel]; at.rest.Load() != nil {
+		at.rest.Store(nil)
+	}
+}
+
+// resting returns the first cooldown of the candidate, in the order of the scopes,
+// that ends last of all that run.
+func (h *handle) resting(now time.Time) *Rest {
+	var longest *Rest
+	for _, c := range h.cells {
+		if r := c.active(now); r != nil && (longest == nil || r.Until.After(longest.Until)) {
+			longest = r
+		}
+	}
+	return longest
+}
+
+// announced reports whether the upstream itself asked for a wait that is not over.
+func (h *handle) announced(now time.Time) bool {
+	for _, c := range h.cells {
+		if r := c.active(now); r != nil && r.Announced {
+			return true
+		}
+	}
+	return false
+}
 
 // Rests returns the cooldowns that are not over, for operators.
 func (s *Scheduler) Rests(now time.Time) []Rest {
 	var out []Rest
-	s.rests.byKey.Range(func(_ restKey, r Rest) bool {
-		if now.Before(r.Until) {
-			out = append(out, r)
+	s.cells.byKey.Range(func(_ string, c *cell) bool {
+		if r := c.active(now); r != nil {
+			out = append(out, *r)
 		}
 		return true
 	})
 	return out
+}
+
+// Clear ends the cooldowns and opens the breakers whose key names the subject, and
+// makes a credential usable that failed to authenticate; an empty subject means all.
+// It returns how many it ended.
+func (s *Scheduler) Clear(subject string, now time.Time) (ended int) {
+	names := func(key string) bool {
+		if subject == "" {
+			return true
+		}
+		_, ids, _ := strings.Cut(key, ":")
+		for id := range strings.SplitSeq(ids, "|") {
+			if id == subject {
+				return true
+			}
+		}
+		return ids == subject
+	}
+	s.cells.byKey.Range(func(key string, c *cell) bool {
+		if names(key) && c.active(now) != nil {
+			c.rest.Store(nil)
+			ended++
+		}
+		return true
+	})
+	s.breakers.byKey.Range(func(key string, b *breaker) bool {
+		if names("breaker:"+key) && b.reset() {
+			ended++
+		}
+		return true
+	})
+	s.credentials.Range(func(key string, c *credential) bool {
+		if subject == "" || key == subject {
+			c.fails.Store(0)
+			if c.invalid.Swap(nil) != nil {
+				ended++
+			}
+		}
+		return true
+	})
+	return ended
 }

@@ -53,7 +53,7 @@ func queryFor(t testing.TB) *Query {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Query{View: v, Groups: []string{group}, Protocol: "openai_chat"}
+	return &Query{View: v, Groups: []string{group}, Protocol: "openai_chat", Policy: DefaultPolicy()}
 }
 
 func winner(t testing.TB, sel *Selection, cs []plan.Candidate) string {
@@ -76,10 +76,10 @@ func TestSharesOverAWholeRoundAreExactlyTheWeights(t *testing.T) {
 			total += w
 		}
 		cs := candidates(accounts...)
-		s := New()
+		s := New(Config{})
 		served := make(map[string]int32)
 		for range 3 * total {
-			sel := s.Select(q, cs, nil, time.Unix(0, 0))
+			sel := s.Select(q, cs, time.Unix(0, 0))
 			served[cs[sel.Order[0]].ID]++
 		}
 		for i, w := range weights {
@@ -105,10 +105,10 @@ func TestSelectionDoesNotDependOnTheOrderOfCandidates(t *testing.T) {
 		}
 		shuffled := rapid.Permutation(accounts).Draw(t, "shuffled")
 		one, other := candidates(accounts...), candidates(shuffled...)
-		s1, s2 := New(), New()
+		s1, s2 := New(Config{}), New(Config{})
 		for range 20 {
-			a := s1.Select(q, one, nil, time.Unix(0, 0))
-			b := s2.Select(q, other, nil, time.Unix(0, 0))
+			a := s1.Select(q, one, time.Unix(0, 0))
+			b := s2.Select(q, other, time.Unix(0, 0))
 			if x, y := one[a.Order[0]].ID, other[b.Order[0]].ID; x != y {
 				t.Fatalf("the same candidates in another order: %s and %s won", x, y)
 			}
@@ -116,17 +116,22 @@ func TestSelectionDoesNotDependOnTheOrderOfCandidates(t *testing.T) {
 	})
 }
 
-func TestLowerPriorityWinsAndTheRestFollow(t *testing.T) {
+func TestLowerPrioritiesWait(t *testing.T) {
 	t.Parallel()
 	cs := candidates(account{id: "late", priority: 3}, account{id: "first", priority: 1}, account{id: "second", priority: 2})
-	s := New()
-	sel := s.Select(queryFor(t), cs, nil, time.Now())
+	s := New(Config{})
+	sel := s.Select(queryFor(t), cs, time.Now())
 	var order []string
 	for _, i := range sel.Order {
 		order = append(order, cs[i].ID)
 	}
-	if want := []string{"first", "second", "late"}; !slices.Equal(order, want) {
+	if want := []string{"first"}; !slices.Equal(order, want) {
 		t.Errorf("order %v, want %v", order, want)
+	}
+	for _, i := range []int{0, 2} {
+		if r := sel.Rows[i].Reason; r != SpilloverClosed {
+			t.Errorf("%s is out for %q, want %s", cs[i].ID, r, SpilloverClosed)
+		}
 	}
 }
 
@@ -135,11 +140,11 @@ func TestLowerPriorityWinsAndTheRestFollow(t *testing.T) {
 func TestField_F02_CooldownEndsByTimeAlone(t *testing.T) {
 	t.Parallel()
 	cs := candidates(account{id: "a", priority: 1}, account{id: "b", priority: 2})
-	s, q := New(), queryFor(t)
+	s, q := New(Config{}), queryFor(t)
 	start := time.Unix(1000, 0)
 	s.Failed(&cs[0], Failure{Scope: QuotaModel, Kind: "rate_limit", For: time.Minute, After: 1}, start)
 
-	at := func(d time.Duration) string { return winner(t, s.Select(q, cs, nil, start.Add(d)), cs) }
+	at := func(d time.Duration) string { return winner(t, s.Select(q, cs, start.Add(d)), cs) }
 	if got := at(time.Minute - 1); got != "b" {
 		t.Errorf("%s was chosen 1 ns before the cooldown ends, want b", got)
 	}
@@ -151,11 +156,11 @@ func TestField_F02_CooldownEndsByTimeAlone(t *testing.T) {
 func TestCooldownIsNeverShortened(t *testing.T) {
 	t.Parallel()
 	cs := candidates(account{id: "a"})
-	s, q := New(), queryFor(t)
+	s, q := New(Config{}), queryFor(t)
 	start := time.Unix(1000, 0)
 	s.Failed(&cs[0], Failure{Scope: Quota, Kind: "quota", Announced: time.Hour, After: 1}, start)
 	s.Failed(&cs[0], Failure{Scope: Quota, Kind: "quota", Announced: time.Second, After: 1}, start)
-	if sel := s.Select(q, cs, nil, start.Add(59*time.Minute)); len(sel.Order) > 0 {
+	if sel := s.Select(q, cs, start.Add(59*time.Minute)); len(sel.Order) > 0 {
 		t.Error("a shorter cooldown replaced a longer one")
 	}
 }
@@ -163,22 +168,22 @@ func TestCooldownIsNeverShortened(t *testing.T) {
 func TestCooldownWaitsForConsecutiveFailures(t *testing.T) {
 	t.Parallel()
 	cs := candidates(account{id: "a"})
-	s, q := New(), queryFor(t)
+	s, q := New(Config{}), queryFor(t)
 	now := time.Unix(1000, 0)
 	f := Failure{Scope: CredentialModel, Kind: "server", For: time.Minute, After: 2}
 	s.Failed(&cs[0], f, now)
-	if sel := s.Select(q, cs, nil, now); len(sel.Order) == 0 {
+	if sel := s.Select(q, cs, now); len(sel.Order) == 0 {
 		t.Fatal("one failure was enough, want two in a row")
 	}
 	s.Succeeded(&cs[0])
 	s.Failed(&cs[0], f, now)
-	if sel := s.Select(q, cs, nil, now); len(sel.Order) == 0 {
+	if sel := s.Select(q, cs, now); len(sel.Order) == 0 {
 		t.Fatal("a success between two failures did not end the count")
 	}
 	s.Failed(&cs[0], f, now)
-	sel := s.Select(q, cs, nil, now)
-	if len(sel.Order) > 0 || sel.Reasons[0] != "cooldown_server" {
-		t.Errorf("after two failures in a row the reason is %q, want cooldown_server", sel.Reasons[0])
+	sel := s.Select(q, cs, now)
+	if len(sel.Order) > 0 || sel.Rows[0].Reason != "cooldown_server" {
+		t.Errorf("after two failures in a row the reason is %q, want cooldown_server", sel.Rows[0].Reason)
 	}
 }
 
@@ -187,9 +192,9 @@ func TestField_F07_SelectionAloneChangesNoCredentialState(t *testing.T) {
 	t.Parallel()
 	one := int32(0)
 	cs := candidates(account{id: "a", slots: &one})
-	s, q := New(), queryFor(t)
+	s, q := New(Config{}), queryFor(t)
 	for range 10 {
-		f := s.Select(q, cs, nil, time.Unix(0, 0)).Refusal(time.Unix(0, 0))
+		f := s.Select(q, cs, time.Unix(0, 0)).Refusal(time.Unix(0, 0))
 		if f.Class != fault.CapacityExhausted || f.RetryAfter < time.Second {
 			t.Fatalf("refusal %v with a wait of %v, want capacity_exhausted and at least 1 s", f.Class, f.RetryAfter)
 		}
@@ -203,13 +208,13 @@ func TestSlotsAreGivenBackExactlyOnce(t *testing.T) {
 	t.Parallel()
 	limit := int32(3)
 	cs := candidates(account{id: "a", slots: &limit})
-	s := New()
+	s, q := New(Config{}), queryFor(t)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
 			for range 200 {
-				l, ok := s.Acquire(&cs[0])
-				if !ok {
+				l, r := s.Acquire(s.Select(q, cs, time.Unix(0, 0)), 0, time.Unix(0, 0))
+				if r != "" {
 					continue
 				}
 				if n := s.InFlight(cs[0].CredentialKey); n < 1 {
@@ -257,9 +262,9 @@ func TestRefusalTellsTheMostHelpfulReason(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			s, q, cs := New(), queryFor(t), candidates(account{id: "a"}, account{id: "b"})
+			s, q, cs := New(Config{}), queryFor(t), candidates(account{id: "a"}, account{id: "b"})
 			tc.prepare(s, q, cs)
-			sel := s.Select(q, cs, nil, now)
+			sel := s.Select(q, cs, now)
 			if len(sel.Order) > 0 {
 				t.Fatalf("%s was selected", cs[sel.Order[0]].ID)
 			}
@@ -272,11 +277,11 @@ func TestRefusalTellsTheMostHelpfulReason(t *testing.T) {
 
 func TestLastResortIsGivenOnceASecondAndNeverAgainstAnAnnouncedWait(t *testing.T) {
 	t.Parallel()
-	s, q, cs := New(), queryFor(t), candidates(account{id: "a"}, account{id: "b"})
+	s, q, cs := New(Config{}), queryFor(t), candidates(account{id: "a"}, account{id: "b"})
 	now := time.Unix(1000, 0)
 	s.Failed(&cs[0], Failure{Scope: CredentialModel, Kind: "server", Announced: time.Second, After: 1}, now)
 	s.Failed(&cs[1], Failure{Scope: CredentialModel, Kind: "server", For: time.Minute, After: 1}, now)
-	sel := s.Select(q, cs, nil, now)
+	sel := s.Select(q, cs, now)
 	i, ok := s.LastResort(sel, now)
 	if !ok || cs[i].ID != "b" {
 		t.Fatalf("last resort is %d, %v; want b: a announced its wait", i, ok)
@@ -296,11 +301,11 @@ func BenchmarkSelect(b *testing.B) {
 			for i := range accounts {
 				accounts[i] = account{id: fmt.Sprintf("a%03d", i), weight: int32(i%5 + 1)}
 			}
-			s, q, cs := New(), queryFor(b), candidates(accounts...)
+			s, q, cs := New(Config{}), queryFor(b), candidates(accounts...)
 			now := time.Now()
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Select(q, cs, nil, now)
+				s.Select(q, cs, now)
 			}
 		})
 	}

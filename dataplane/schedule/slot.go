@@ -3,95 +3,162 @@ package schedule
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 )
 
-// slots counts the attempts that run, for each credential, upstream and provider.
-type slots struct {
-	running *xsync.Map[string, *atomic.Int64]
+// slot counts the attempts that run on a credential, an upstream or a provider, and
+// holds those that wait for one to end.
+type slot struct {
+	running atomic.Int64
+	waiting atomic.Int64 // warm attempts that wait for this very account
+
+	mu      sync.Mutex
+	tickets []*ticket // guarded by mu
 }
 
-func newSlots() slots { return slots{running: xsync.NewMap[string, *atomic.Int64]()} }
+type slots struct{ byKey *xsync.Map[string, *slot] }
 
-// bound is one counter that an attempt occupies, and how far it may go.
-type bound struct {
-	key string
-	max int32 // negative for none
-}
+func newSlots() slots { return slots{byKey: xsync.NewMap[string, *slot]()} }
 
-func boundsOf(c *plan.Candidate) [3]bound {
-	var b [3]bound
-	for i, limit := range concurrency(c) {
-		b[i] = bound{c.SlotKeys[i], -1}
-		if limit != nil {
-			b[i].max = *limit
-		}
-	}
-	return b
-}
-
-// concurrency is the configured bound of credential, upstream and provider; nil is none.
-func concurrency(c *plan.Candidate) (limits [3]*int32) {
-	if c.Credential != nil {
-		limits[0] = c.Credential.MaxConcurrency
-	}
-	limits[1] = c.Upstream.MaxConcurrency
-	if c.Provider != nil {
-		limits[2] = c.Provider.MaxConcurrency
-	}
-	return limits
-}
-
-func (s *slots) counter(key string) *atomic.Int64 {
-	n, _ := s.running.LoadOrCompute(key, func() (*atomic.Int64, bool) { return new(atomic.Int64), false })
+func (s *slots) of(key string) *slot {
+	n, _ := s.byKey.LoadOrCompute(key, func() (*slot, bool) { return new(slot), false })
 	return n
 }
 
-// room reports whether the candidate has a free slot. It may be gone a moment later.
-func (s *slots) room(c *plan.Candidate) bool {
-	if concurrency(c) == ([3]*int32{}) {
-		return true
+// concurrency is the configured bound of credential, upstream and provider, as far as
+// it is this node's; negative is none.
+func concurrency(c *plan.Candidate, nodes float64) (max [3]int64) {
+	limits := [3]*int32{nil, c.Upstream.MaxConcurrency, nil}
+	if c.Credential != nil {
+		limits[0] = c.Credential.MaxConcurrency
 	}
-	for _, b := range boundsOf(c) {
-		if b.max >= 0 && s.counter(b.key).Load() >= int64(b.max) {
-			return false
+	if c.Provider != nil {
+		limits[2] = c.Provider.MaxConcurrency
+	}
+	for i, l := range limits {
+		max[i] = -1
+		if l != nil {
+			max[i] = int64(share(float64(*l), nodes))
 		}
 	}
-	return true
+	return max
 }
 
-// Lease is the right to run one attempt on a candidate.
+// Used is what an attempt really used, for its reservation.
+type Used struct {
+	Input  int64 // tokens of the prompt that were not read from a cache
+	Cached int64 // and those that were
+	Output int64
+	Images int64
+}
+
+// Lease is the right to run one attempt on a candidate: its slots, what it took of the
+// limits, and the probe that it is for an account that failed before.
 type Lease struct {
-	counters [3]*atomic.Int64
-	once     sync.Once
+	s        *Scheduler
+	h        *handle
+	nodes    float64
+	need     need
+	taken    [4]uint64 // epochs of the meters, as they stood
+	metes    [4]bool   // of the handle's meters
+	slots    [3]bool
+	probe    [breakerClasses]bool
+	breakers *[breakerClasses]*breaker
+
+	once    sync.Once
+	settled sync.Once
 }
 
-// Acquire takes a slot of the candidate, all of its counters or none. It reports
-// false if there is none. Every lease must be released; Release may be called
-// more than once.
-func (s *Scheduler) Acquire(c *plan.Candidate) (*Lease, bool) {
-	l := &Lease{}
-	for i, b := range boundsOf(c) {
-		n := s.slots.counter(b.key)
-		if n.Add(1) > int64(b.max) && b.max >= 0 {
-			n.Add(-1)
-			l.Release()
-			return nil, false
-		}
-		l.counters[i] = n
+// Acquire takes the slots of a candidate of the selection and reserves its limits, in
+// one step: all of it or nothing. It reports the reason if there is no room. Every
+// lease must be released; Release may be called more than once.
+func (s *Scheduler) Acquire(sel *Selection, i int, now time.Time) (*Lease, Reason) {
+	c, row := &sel.candidates[i], &sel.Rows[i]
+	l := &Lease{s: s, h: s.handle(c), nodes: s.nodes()}
+	l.need = sel.query.need(l.h, row.Hit)
+	if r := l.take(sel.query, c, row, now); r != "" {
+		l.undo(now)
+		return nil, r
 	}
-	return l, true
+	return l, ""
 }
 
-// Release gives the slot back. Only the first call counts.
-func (l *Lease) Release() {
+func (l *Lease) take(q *Query, c *plan.Candidate, row *Row, now time.Time) Reason {
+	for i, m := range concurrency(c, l.nodes) {
+		l.slots[i] = true
+		if n := l.h.slots[i].running.Add(1); m >= 0 && n > m {
+			return SlotFull
+		}
+	}
+	for i := range l.h.meters {
+		epoch, ok := l.h.meters[i].reserve(&l.h.limits[i], &l.need, l.nodes, now)
+		if !ok {
+			var v verdict
+			l.h.meters[i].check(&v, &l.h.limits[i], &l.need, l.nodes, now)
+			return limitReasons[v.dim]
+		}
+		l.taken[i], l.metes[i] = epoch, true
+	}
+	if row.Probe {
+		l.breakers = l.h.breakersOf(&q.Policy)
+		for i, b := range l.breakers {
+			if state, _, _ := b.state(now); state == closed {
+				continue
+			}
+			if !b.probe(now) {
+				return BreakerProbeBusy
+			}
+			l.probe[i] = true
+		}
+	}
+	return ""
+}
+
+// undo gives back all that take got hold of.
+func (l *Lease) undo(now time.Time) {
 	l.once.Do(func() {
-		for _, n := range l.counters {
-			if n != nil {
-				n.Add(-1)
+		l.Settle(Used{}, false, now)
+		for i, taken := range l.probe {
+			if taken {
+				l.breakers[i].release()
+			}
+		}
+		for i, taken := range l.slots {
+			if taken {
+				l.h.slots[i].running.Add(-1)
+			}
+		}
+		for i, taken := range l.slots {
+			if taken {
+				l.h.slots[i].wake()
+			}
+		}
+	})
+}
+
+// Release gives the slots back, and what was reserved if nobody settled it. Only the
+// first call counts.
+func (l *Lease) Release() { l.undo(time.Now()) }
+
+// Settle replaces the reservation by what was used; reached says that the upstream got
+// the request and counts it. Only the first call counts.
+func (l *Lease) Settle(u Used, reached bool, now time.Time) {
+	l.settled.Do(func() {
+		var used need
+		if reached {
+			input := u.Input
+			if l.h.countsReads {
+				input += u.Cached
+			}
+			used = needOf(input, u.Output, u.Images)
+		}
+		for i := range l.h.meters {
+			if l.metes[i] {
+				l.h.meters[i].correct(&l.h.limits[i], &l.need, &used, l.nodes, l.taken[i], now)
 			}
 		}
 	})
@@ -99,5 +166,5 @@ func (l *Lease) Release() {
 
 // InFlight returns how many attempts run on a credential.
 func (s *Scheduler) InFlight(credentialKey string) int64 {
-	return s.slots.counter("c:" + credentialKey).Load()
+	return s.slots.of("c:" + credentialKey).running.Load()
 }

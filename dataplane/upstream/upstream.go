@@ -193,7 +193,14 @@ func (t *Transport) proxied(ctx context.Context, c *Call) (*http.Response, error
 	if err == nil {
 		return resp, nil
 	}
-	return nil, &fault.Error{Class: classOf(err), Err: fmt.Errorf("call %s: %w", c.URL.Host, withCause(ctx, err))}
+	return nil, &fault.Error{Class: classOf(err), Proxy: ofProxy(err), Err: fmt.Errorf("call %s: %w", c.URL.Host, withCause(ctx, err))}
+}
+
+// ofProxy reports a failure to connect to the egress proxy itself: behind a proxy, it is
+// the only one that is dialled.
+func ofProxy(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
 }
 
 // withCause keeps the reason for which the caller ended ctx.

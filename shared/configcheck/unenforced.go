@@ -34,31 +34,21 @@ func Unenforced(m proto.Message) string {
 	case *configv1.Project:
 		note(r.GetPolicyId() != "", "policy_id")
 	case *configv1.Provider:
-		note(r.GetLimits() != nil, "limits")
-		note(r.GetCache() != nil, "cache")
 		for _, c := range r.GetCapabilities() {
 			for _, e := range c.GetExtra() {
 				note(e.GetExtraBodyJson() != "", "capabilities.extra.extra_body_json")
 			}
 		}
 	case *configv1.Upstream:
-		note(r.GetLimits() != nil, "limits")
 		note(len(r.GetRegions()) > 0, "regions")
 		note(r.GetMaxDataLabel() != "", "max_data_label")
 	case *configv1.UpstreamCredential:
-		note(r.GetLimits() != nil, "limits")
-		note(r.GetCache() != nil, "cache")
-		note(r.GetOnAuthFailure() == configv1.OnAuthFailure_ON_AUTH_FAILURE_DISABLE, "on_auth_failure")
 		if k := r.GetKind(); k > configv1.CredentialKind_CREDENTIAL_KIND_API_KEY {
 			return "credentials of this kind are kept and never chosen: this version uses API keys alone"
 		}
-	case *configv1.Group:
-		note(len(r.GetFallbackGroups()) > 0, "fallback_groups")
 	case *configv1.Route:
 		note(r.GetPolicyId() != "", "policy_id")
 		note(len(r.GetJwtIssuers()) > 0, "jwt_issuers")
-		note(len(r.GetFallbackGroups()) > 0, "fallback_groups")
-		note(len(r.GetMinQuality()) > 0, "min_quality")
 		note(r.GetDataLabel() != "", "data_label")
 	case *configv1.Consumer:
 		note(r.GetPolicyId() != "", "policy_id")

@@ -1,0 +1,26 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+)
+
+// resorts bounds last resorts to one a second and candidate.
+type resorts struct {
+	last *xsync.Map[string, time.Time]
+}
+
+func newResorts() resorts { return resorts{last: xsync.NewMap[string, time.Time]()} }
+
+func (r *resorts) take(id string, now time.Time) bool {
+	taken := false
+	r.last.Compute(id, func(old time.Time, loaded bool) (time.Time, xsync.ComputeOp) {
+		if loaded && now.Sub(old) < time.Second {
+			return old, xsync.CancelOp
+		}
+		taken = true
+		return now, xsync.UpdateOp
+	})
+	return taken
+}

@@ -1,0 +1,288 @@
+package schedule
+
+import (
+	"sync/atomic"
+	"time"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
+)
+
+// Config tunes a Scheduler. A zero field takes the default it documents.
+type Config struct {
+	// Nodes is how many nodes share the accounts, this one included. Limits and slots
+	// are divided among them. Default 1.
+	Nodes func() int
+
+	// Tell hands on what other nodes should know. It must not block. Default: nobody is told.
+	Tell func(Signal)
+}
+
+// Scheduler chooses accounts and owns their runtime state, which is keyed by ids and
+// outlives configurations. Safe for concurrent use.
+type Scheduler struct {
+	config Config
+
+	handles     *xsync.Map[*plan.Account, *handle] // of accounts whose own place is another scheduler's
+	cells       cells
+	breakers    breakers
+	meters      meters
+	slots       slots
+	credentials *xsync.Map[string, *credential]
+	healths     *xsync.Map[string, *health]
+	turns       *xsync.Map[string, *turns]
+	resort      resorts
+	outputs     *xsync.Map[string, *average]
+
+	queued  *xsync.Map[string, *atomic.Int64] // by candidate set
+	tickets atomic.Uint64
+}
+
+// New returns a Scheduler that has seen no traffic. It starts no goroutine.
+func New(cfg Config) *Scheduler {
+	if cfg.Nodes == nil {
+		cfg.Nodes = func() int { return 1 }
+	}
+	return &Scheduler{
+		config:      cfg,
+		handles:     xsync.NewMap[*plan.Account, *handle](),
+		cells:       newCells(),
+		breakers:    newBreakers(),
+		meters:      newMeters(),
+		slots:       newSlots(),
+		credentials: xsync.NewMap[string, *credential](),
+		healths:     xsync.NewMap[string, *health](),
+		turns:       xsync.NewMap[string, *turns](),
+		resort:      newResorts(),
+		outputs:     xsync.NewMap[string, *average](),
+		queued:      xsync.NewMap[string, *atomic.Int64](),
+	}
+}
+
+func (s *Scheduler) nodes() float64 { return float64(max(1, s.config.Nodes())) }
+
+// credential is the state of a credential whatever it is used for.
+type credential struct {
+	fails   atomic.Int64         // in a row
+	invalid atomic.Pointer[Rest] // disabled after it failed to authenticate
+	quota   atomic.Pointer[quota]
+}
+
+// quota is what is left of an allowance that expires.
+type quota struct {
+	reset  time.Time
+	window time.Duration
+	left   float64 // share, in [0, 1]
+}
+
+// handle is all the state that a selection reads of one candidate. It is found once
+// and kept with the account, so that a selection looks nothing up by name.
+type handle struct {
+	owner    *Scheduler
+	provider *configv1.Provider
+	use      string
+	policy   *configv1.CacheSettings
+
+	credential *credential
+	cells      [endOfScopes]*cell
+	health     *health
+	breakers   [breakerClasses]*breaker // by upstream
+	own        [breakerClasses]*breaker // by credential
+	meters     [4]*meter                // quota group, learned, upstream, provider
+	limits     [4][endOfDims]float64
+	limited    bool // some limit is configured
+	slots      [3]*slot
+	bounded    bool // some bound of concurrency is configured
+	turns      *turns
+
+	cache       plan.Cache
+	scope       affinity.ScopeID
+	countsReads bool // the provider counts cached tokens against its limits
+}
+
+// handle returns what is known of a candidate.
+func (s *Scheduler) handle(c *plan.Candidate) *handle { return s.handleFor(c, nil) }
+
+func (s *Scheduler) handleFor(c *plan.Candidate, policy *configv1.CacheSettings) *handle {
+	fits := func(h *handle) bool {
+		return h != nil && h.provider == c.Provider && h.use == c.Use && (policy == nil || h.policy == policy)
+	}
+	h, _ := c.Runtime.Load().(*handle)
+	if h != nil && h.owner == s {
+		if fits(h) {
+			return h
+		}
+		h = s.newHandle(c, policy)
+		c.Runtime.Store(h)
+		return h
+	}
+	if h == nil {
+		h = s.newHandle(c, policy)
+		if c.Runtime.CompareAndSwap(nil, h) {
+			return h
+		}
+	}
+	// Several schedulers look at one configuration, as in a simulation of a fleet.
+	if h, _ = s.handles.Load(c.Account); fits(h) {
+		return h
+	}
+	h = s.newHandle(c, policy)
+	s.handles.Store(c.Account, h)
+	return h
+}
+
+func (s *Scheduler) newHandle(c *plan.Candidate, policy *configv1.CacheSettings) *handle {
+	h := &handle{owner: s, provider: c.Provider, use: c.Use, policy: policy}
+	h.credential, _ = s.credentials.LoadOrCompute(c.CredentialKey, func() (*credential, bool) { return new(credential), false })
+	for scope := range endOfScopes {
+		if subject := subjectOf(scope, c); subject != "" {
+			h.cells[scope] = s.cells.of(scope, subject)
+		}
+	}
+	h.health, _ = s.healths.LoadOrCompute(subjectOf(CredentialModel, c), func() (*health, bool) { return new(health), false })
+	for class := range breakerClasses {
+		h.breakers[class] = s.breakers.of(breakerKey(c, class, false))
+		h.own[class] = s.breakers.of(breakerKey(c, class, true))
+	}
+	configured := [4]*configv1.Limits{c.Credential.GetLimits(), nil, c.Upstream.GetLimits(), c.Provider.GetLimits()}
+	for i, key := range [4]string{
+		"quota:" + c.QuotaKey, "learned:" + subjectOf(QuotaModel, c), "upstream:" + c.Upstream.GetId(), "provider:" + c.Upstream.GetProviderId(),
+	} {
+		h.meters[i] = s.meters.of(key)
+		h.limits[i] = limitsOf(configured[i])
+		h.countsReads = h.countsReads || configured[i].GetCountCacheReads()
+		for _, l := range h.limits[i] {
+			h.limited = h.limited || l >= 0
+		}
+	}
+	for i, key := range c.SlotKeys {
+		h.slots[i] = s.slots.of(key)
+	}
+	h.bounded = concurrency(c, 1) != [3]int64{-1, -1, -1}
+	h.turns, _ = s.turns.LoadOrCompute(c.Upstream.GetProviderId()+"|"+c.UpstreamModel()+"|"+c.CredentialKey+"|"+c.Upstream.GetId(),
+		func() (*turns, bool) { return new(turns), false })
+	h.cache = c.Cache(policy)
+	h.scope = affinity.ScopeOf(h.cache.Scope)
+	return h
+}
+
+func (h *handle) breakersOf(p *Policy) *[breakerClasses]*breaker {
+	if p.BreakerByCredential {
+		return &h.own
+	}
+	return &h.breakers
+}
+
+func (h *handle) maxCacheWait(p *Policy) time.Duration {
+	if h.cache.MaxWait >= 0 {
+		return h.cache.MaxWait
+	}
+	return p.MaxCacheWait
+}
+
+func (h *handle) minPrefix(p *Policy) int64 {
+	if h.cache.Min >= 0 {
+		return h.cache.Min
+	}
+	return p.MinPrefix
+}
+
+// invalidate takes a credential out that failed to authenticate, until it is restored.
+func (s *Scheduler) invalidate(c *credential, key string, f Failure, now time.Time) {
+	rest := &Rest{Scope: Credential, Subject: key, Kind: "auth_invalid", Started: now, Status: f.Status, RequestID: f.RequestID}
+	if c.invalid.CompareAndSwap(nil, rest) {
+		s.tell(Signal{Rest: rest, Invalid: true})
+	}
+}
+
+// Attempted notes how an attempt ended for the health and the breakers of its
+// candidate: class says whose failure it was, NoBreaker with failed false is an answer,
+// and with failed true an ending that says nothing of the upstream.
+func (s *Scheduler) Attempted(c *plan.Candidate, p *Policy, class Breaker, failed bool, now time.Time) {
+	if failed && class == NoBreaker {
+		return
+	}
+	h := s.handle(c)
+	h.health.attempted(failed, now)
+	for i, b := range h.breakersOf(p) {
+		at := Breaker(i)
+		switch {
+		case failed && at == class:
+			if b.count(true, now) {
+				s.tellBreaker(breakerKey(c, at, p.BreakerByCredential), b, now)
+			}
+		case !failed, at == Transport:
+			b.count(false, now)
+		}
+	}
+}
+
+// Observe overwrites what is known of the limits of the candidate's quota group for its
+// model by what the upstream said with an answer.
+func (s *Scheduler) Observe(c *plan.Candidate, seen []Observation, now time.Time) {
+	if len(seen) == 0 {
+		return
+	}
+	s.handle(c).meters[1].observe(seen, s.nodes(), now)
+}
+
+// QuotaLeft notes what is left of an allowance of the candidate's credential that
+// expires at reset, of those that are renewed every window.
+func (s *Scheduler) QuotaLeft(c *plan.Candidate, left float64, reset time.Time, window time.Duration) {
+	s.handle(c).credential.quota.Store(&quota{reset: reset, window: window, left: left})
+}
+
+// average is a moving average of what answers of a model are long.
+type average struct{ tokens atomic.Int64 }
+
+// OutputEstimate is how many tokens the answer of a logical model is expected to have;
+// most is what the client allows, 0 if it does not say.
+func (s *Scheduler) OutputEstimate(model string, most int64) int64 {
+	const first = 500
+	n := int64(first)
+	if a, ok := s.outputs.Load(model); ok {
+		n = a.tokens.Load() / 16
+	}
+	if most > 0 {
+		n = min(n, most)
+	}
+	return n
+}
+
+// Answered adds the length of an answer to the estimate of its logical model.
+func (s *Scheduler) Answered(model string, tokens int64) {
+	if tokens <= 0 {
+		return
+	}
+	a, found := s.outputs.LoadOrCompute(model, func() (*average, bool) {
+		a := new(average)
+		a.tokens.Store(16 * tokens)
+		return a, false
+	})
+	if found {
+		old := a.tokens.Load()
+		a.tokens.CompareAndSwap(old, old+(16*tokens-old)/10)
+	}
+}
+
+// Forget drops the state of credentials that the configuration has no more.
+func (s *Scheduler) Forget(lives func(credential string) bool) {
+	s.credentials.Range(func(key string, _ *credential) bool {
+		if !lives(key) {
+			s.credentials.Delete(key)
+			s.slots.byKey.Delete("c:" + key)
+			s.meters.byKey.Delete("quota:" + key)
+			s.cells.byKey.Delete(Credential.String() + ":" + key)
+		}
+		return true
+	})
+	s.handles.Range(func(a *plan.Account, _ *handle) bool {
+		if !lives(a.CredentialKey) {
+			s.handles.Delete(a)
+		}
+		return true
+	})
+}

@@ -1,0 +1,125 @@
+package dataplane
+
+import (
+	"slices"
+
+	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
+)
+
+// policies are the scheduling policies that hold for a call, the outermost first.
+func policies(call *inbound.Call, who *auth.Principal, match route.Match) []*configv1.SchedulingPolicy {
+	return []*configv1.SchedulingPolicy{
+		call.View.Global.Message.GetScheduling(),
+		who.Tenant.Message.GetTenant().GetScheduling(),
+		match.GetScheduling(),
+	}
+}
+
+// chains puts the models and providers into a decision that the innermost policy with
+// such a list allows to answer instead.
+func chains(d *resolve.Decision, levels []*configv1.SchedulingPolicy) {
+	for _, p := range slices.Backward(levels) {
+		if len(d.Providers) == 0 {
+			d.Providers = p.GetProviders()
+		}
+	}
+	for _, p := range slices.Backward(levels) {
+		if models := p.GetModels(); len(models) > 0 {
+			for _, m := range models {
+				d.Chain = append(d.Chain, resolve.Target{Model: m})
+			}
+			return
+		}
+	}
+}
+
+// scheduling is what the scheduler is to know of the call beside its shape.
+func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.Match, d resolve.Decision, levels []*configv1.SchedulingPolicy) attempt.Scheduling {
+	s := attempt.Scheduling{
+		Policy:   schedule.PolicyOf(levels...),
+		Task:     call.Request.Header.Get("X-Gateway-Task"),
+		Class:    classRank(classOf(who, call.Request.Header)),
+		Fallback: fallback(who, match),
+	}
+	for _, q := range match.GetMinQuality() {
+		if q.GetTask() == s.Task || q.GetTask() == "" && s.MinQuality == 0 {
+			s.MinQuality = q.GetMin()
+		}
+	}
+	if call.Target.Op != protocol.OpGenerate {
+		return s
+	}
+	in := affinity.Input{
+		Protocol: call.Target.Protocol,
+		Tenant:   who.Tenant.ID,
+		EndUser:  call.Shape.User,
+		Model:    d.Model,
+		Header:   call.Request.Header,
+		Body:     call.Body.Bytes,
+		Shape:    call.Shape,
+		Seed:     n.seed(),
+		Scale:    n.affinity.Scale(who.Tenant.ID, d.Model),
+	}
+	if who.Consumer != nil {
+		in.Consumer = who.Consumer.GetId()
+	}
+	key := affinity.Read(in)
+	s.Affinity = &key
+	s.Matches = n.affinity.Lookup(nil, &key, call.Start)
+	s.HeadRecent = int64(n.affinity.HeadRecent(&key, call.Start)) * int64(n.nodes())
+	if n.nodes() > 1 {
+		s.PriorConf = s.Policy.PriorConfidence
+	}
+	return s
+}
+
+// seed keys the fleet's prefix hashes.
+func (n *Node) seed() affinity.Seed {
+	if n.subscriber == nil {
+		return 0
+	}
+	return affinity.NewSeed([]byte(n.subscriber.PrefixSeed().Reveal()))
+}
+
+// nodes is how many nodes share the accounts.
+func (n *Node) nodes() int { return max(1, int(n.fleet.Load())) }
+
+// fallback names the groups that may be entered after a group: the group's own list, as
+// far as the route does not narrow it.
+func fallback(who *auth.Principal, match route.Match) func(string) []string {
+	groups, narrowed := who.Tenant.Groups, match.GetFallbackGroups()
+	any := false
+	for _, g := range groups {
+		any = any || len(g.GetFallbackGroups()) > 0
+	}
+	if !any {
+		return nil
+	}
+	return func(from string) []string {
+		list := groups[from].GetFallbackGroups()
+		if len(narrowed) == 0 {
+			return list
+		}
+		return slices.DeleteFunc(slices.Clone(list), func(g string) bool { return !slices.Contains(narrowed, g) })
+	}
+}
+
+// classRank orders the traffic classes for the queue.
+func classRank(class string) uint8 {
+	switch class {
+	case "critical":
+		return schedule.ClassCritical
+	case "batch":
+		return schedule.ClassBatch
+	}
+	return schedule.ClassInteractive
+}

@@ -1,0 +1,72 @@
+package upstream
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
+)
+
+// RateLimits reads what an answer's headers say of the account's limits:
+// x-ratelimit-{limit,remaining,reset}-{requests,tokens} with durations (OpenAI and those
+// that follow it) and anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-*
+// with times of RFC 3339. What is absent, negative or cannot be read is unknown, never
+// zero.
+func RateLimits(h http.Header, now time.Time) []schedule.Observation {
+	var out []schedule.Observation
+	for _, f := range [...]struct {
+		dim                     schedule.Dim
+		limit, remaining, reset string
+	}{
+		{schedule.RPM, "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+		{schedule.TPM, "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+		{schedule.RPM, "Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+		{schedule.TPM, "Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+		{schedule.ITPM, "Anthropic-Ratelimit-Input-Tokens-Limit", "Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset"},
+		{schedule.OTPM, "Anthropic-Ratelimit-Output-Tokens-Limit", "Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
+	} {
+		limit, ok1 := amount(h, f.limit)
+		left, ok2 := amount(h, f.remaining)
+		if !ok1 || !ok2 || limit <= 0 {
+			continue
+		}
+		out = append(out, schedule.Observation{Dim: f.dim, Limit: limit, Remaining: left, Reset: until(h, f.reset, now)})
+	}
+	return out
+}
+
+// maxAmount is more than any provider grants; beyond it a number is a mistake.
+const maxAmount = 1e12
+
+func amount(h http.Header, name string) (float64, bool) {
+	v := h[name]
+	if len(v) != 1 {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(v[0]), 64)
+	if err != nil || !(n >= 0 && n <= maxAmount) {
+		return 0, false
+	}
+	return n, true
+}
+
+// until is the time to a reset: a duration such as 6m0s or 12ms, seconds, or a time.
+func until(h http.Header, name string, now time.Time) time.Duration {
+	v := h[name]
+	if len(v) != 1 {
+		return 0
+	}
+	text := strings.TrimSpace(v[0])
+	if d, err := time.ParseDuration(text); err == nil {
+		return max(0, d)
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return max(0, t.Sub(now))
+	}
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e9 {
+		return time.Duration(n * float64(time.Second))
+	}
+	return 0
+}
