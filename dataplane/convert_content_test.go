@@ -10,24 +10,30 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
 )
 
-func TestPairShowsAnImage(t *testing.T) {
+// What a model is called says nothing of what it can see.
+func TestField_F86_ImageReachesModelsOfAnyName(t *testing.T) {
 	t.Parallel()
-	pairs(t, func(t *testing.T, p pair) {
-		g := newPairRig(t, p)
-		r, err := g.talk(t, manner{}).say(t.Context(), turn{text: "What is this?", image: png}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Text == "" {
-			t.Errorf("got %+v", r)
-		}
-		if sent := string(g.sent(t).Body); !strings.Contains(sent, base64.StdEncoding.EncodeToString(png)) || !strings.Contains(sent, "image/png") {
-			t.Errorf("the image is not in %s", sent)
-		}
-	})
+	for _, name := range []string{"fake-large", "gpt-3.5-turbo", "deepseek-chat", "text-only-7b"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pairs(t, func(t *testing.T, p pair) {
+				g := newPairRig(t, p, upstreamModel(name))
+				r, err := g.talk(t, manner{}).say(t.Context(), turn{text: "What is this?", image: png}, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Text == "" {
+					t.Errorf("got %+v", r)
+				}
+				if sent := string(g.sent(t).Body); !strings.Contains(sent, base64.StdEncoding.EncodeToString(png)) || !strings.Contains(sent, "image/png") {
+					t.Errorf("the image is not in %s", sent)
+				}
+			})
+		})
+	}
 }
 
-func TestPairShowsAnImageByItsAddressOrRefuses(t *testing.T) {
+func TestField_F86_AddressOfAnImageIsSentOrRefused(t *testing.T) {
 	t.Parallel()
 	const address = "https://images.example/a.png"
 	pairs(t, func(t *testing.T, p pair) {

@@ -56,7 +56,7 @@ func TestPairTellsEachErrorAsTheCallersProtocolDoes(t *testing.T) {
 		{"408", fakeprovider.Failure{Kind: fakeprovider.Timeout, Status: 408}, told{504, "upstream_timeout"}, told{504, "timeout_error"}, told{504, "DEADLINE_EXCEEDED"}},
 		{"409", fakeprovider.Failure{Kind: fakeprovider.BadRequest, Status: 409}, told{409, "conflict"}, told{409, "conflict_error"}, told{409, "ABORTED"}},
 		{"413", fakeprovider.Failure{Kind: fakeprovider.TooLarge}, told{413, "request_too_large"}, told{413, "request_too_large"}, told{413, "INVALID_ARGUMENT"}},
-		{"429", fakeprovider.Failure{Kind: fakeprovider.RateLimited, RetryAfter: 30 * time.Second}, told{429, "rate_limit_exceeded"}, told{429, "rate_limit_error"}, told{429, "RESOURCE_EXHAUSTED"}},
+		{"429", fakeprovider.Failure{Kind: fakeprovider.RateLimited}, told{429, "rate_limit_exceeded"}, told{429, "rate_limit_error"}, told{429, "RESOURCE_EXHAUSTED"}},
 		{"500", fakeprovider.Failure{Kind: fakeprovider.ServerError}, told{502, "upstream_error"}, told{502, "api_error"}, told{502, "INTERNAL"}},
 		{"503", fakeprovider.Failure{Kind: fakeprovider.Unavailable}, told{503, "upstream_unavailable"}, told{529, "overloaded_error"}, told{503, "UNAVAILABLE"}},
 		{"529", fakeprovider.Failure{Kind: fakeprovider.Overloaded, Status: 529}, told{503, "upstream_overloaded"}, told{529, "overloaded_error"}, told{503, "UNAVAILABLE"}},
@@ -83,17 +83,27 @@ func TestPairTellsEachErrorAsTheCallersProtocolDoes(t *testing.T) {
 				if got != want {
 					t.Errorf("the SDK sees %+v, want %+v: %v\n%s", got, want, err, g.seen.body())
 				}
-				if tc.fail.RetryAfter > 0 {
-					if wait := g.seen.head("Retry-After"); wait != "30" && wait != "31" {
-						t.Errorf("retry-after is %q, want the 30 s that the upstream asked for", wait)
-					}
-				}
 				if strings.Contains(g.seen.body(), keyA) {
 					t.Errorf("the credential is in %s", g.seen.body())
 				}
 			})
 		})
 	}
+}
+
+func TestConvE07_CallerIsToldHowLongToWait(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, p pair, stream bool) {
+		g := newPairRig(t, p, tryOnce)
+		g.provider.Script(fakeprovider.Match{}, fakeprovider.Step{Fail: &fakeprovider.Failure{Kind: fakeprovider.RateLimited, Message: scripted, RetryAfter: 30 * time.Second}})
+		_, err := g.ask(t, g.question("hello"), stream)
+		if got := vendorsdk.Of(p.from).Status(err); got != http.StatusTooManyRequests {
+			t.Errorf("status %d (%v), want 429", got, err)
+		}
+		if wait := g.seen.head("Retry-After"); wait != "30" && wait != "31" {
+			t.Errorf("retry-after is %q, want the 30 s that the upstream asked for", wait)
+		}
+	})
 }
 
 // A failure says which request of the provider it was, for whoever asks the provider.
@@ -181,7 +191,7 @@ func TestPairGivesUpAnUpstreamThatFellSilent(t *testing.T) {
 
 // A client that leaves ends the call upstream at once, and that is no failure of the
 // upstream.
-func TestPairEndsTheCallUpstreamWhenTheClientLeaves(t *testing.T) {
+func TestConvE08_CallUpstreamEndsWhenTheClientLeaves(t *testing.T) {
 	t.Parallel()
 	for _, first := range []int{-1, 2} { // before anything, and after two pieces
 		t.Run(fmt.Sprintf("after %d pieces", max(first, 0)), func(t *testing.T) {

@@ -31,7 +31,7 @@ func carriesExact(body string) bool {
 	return strings.Contains(body, exact) || strings.Contains(body, string(quoted))
 }
 
-func TestPairRunsAToolInTwoTurns(t *testing.T) {
+func TestField_F90_ToolsRunInTwoTurnsForEveryPair(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, p pair, stream bool) {
 		g := newPairRig(t, p)

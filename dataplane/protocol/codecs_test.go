@@ -180,7 +180,7 @@ func TestStreamsAreUnderstood(t *testing.T) {
 }
 
 // However a recorded stream is cut on its way, the decoder sees the same.
-func TestConvE3_SplitCharactersAndEventsChangeNothing(t *testing.T) {
+func TestConvE03_SplitCharactersAndEventsChangeNothing(t *testing.T) {
 	t.Parallel()
 	for _, tc := range streams {
 		got := watch(codec(tc.codec), tc.asked, iotest.OneByteReader(bytes.NewReader(fixture(t, tc.file))))
@@ -191,7 +191,7 @@ func TestConvE3_SplitCharactersAndEventsChangeNothing(t *testing.T) {
 }
 
 // Line ends and the space after data: are the sender's choice.
-func TestConvE4_LineEndsAndMissingSpacesChangeNothing(t *testing.T) {
+func TestConvE04_LineEndsAndMissingSpacesChangeNothing(t *testing.T) {
 	t.Parallel()
 	for _, tc := range streams {
 		plain := strings.ReplaceAll(string(fixture(t, tc.file)), "\r\n", "\n")
@@ -224,7 +224,7 @@ func TestEventsWithoutAnEventLineAreUnderstood(t *testing.T) {
 	}
 }
 
-func TestConvE5_MegabyteLinesPass(t *testing.T) {
+func TestConvE05_MegabyteLinesPass(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 4<<20)
 	for name, stream := range map[protocol.Name]string{
@@ -249,7 +249,7 @@ func TestConvE5_MegabyteLinesPass(t *testing.T) {
 
 // F-30, E6: an error before content is held apart from one after it only by what
 // came before; both are told with their inner class.
-func TestConvE6_ErrorAfterTextIsAnErrorToo(t *testing.T) {
+func TestConvE06_ErrorAfterTextIsAnErrorToo(t *testing.T) {
 	t.Parallel()
 	for name, tail := range map[protocol.Name]string{
 		protocol.OpenAIChat:      "data: {\"error\":{\"message\":\"x\",\"type\":\"server_error\",\"code\":\"rate_limit_exceeded\"}}\n\n",

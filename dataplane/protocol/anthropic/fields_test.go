@@ -101,7 +101,7 @@ var beside = map[string]string{
 	"tools[].type=tool_search_tool_regex_20251119": "one of two words of the SDK's type",
 }
 
-func TestSurvivalTableHasEveryMemberOfTheSDK(t *testing.T) {
+func TestField_F92_SurvivalTableHasEveryMemberOfTheSDK(t *testing.T) {
 	t.Parallel()
 	w := &sdkWalk{rows: rows(), seen: map[string]bool{}, miss: map[string]bool{}}
 	w.walk(reflect.TypeFor[sdk.MessageNewParams](), "")

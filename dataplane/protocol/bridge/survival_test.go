@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
@@ -60,7 +61,7 @@ var partOf = map[llm.Feature]llm.Feature{
 
 // What the table says to be without an equal meets the table's own action unless
 // another one was declared: refused it is named, left out or replaced it is told.
-func TestFieldWithoutAnEqualMeetsTheActionOfTheTable(t *testing.T) {
+func TestField_F92_FieldWithoutAnEqualMeetsTheActionOfTheTable(t *testing.T) {
 	t.Parallel()
 	rows(t, func(t *testing.T, p pair, field protocol.Field, s protocol.Support) {
 		if s.Fate != protocol.Inexpressible {
@@ -106,7 +107,7 @@ func TestFieldWithoutAnEqualMeetsTheActionOfTheTable(t *testing.T) {
 
 // What the table says to be carried or mapped passes, or is told as lost where the
 // table's note bounds it. It is never lost in silence.
-func TestFieldWithAnEqualIsCarriedOrTold(t *testing.T) {
+func TestField_F92_FieldWithAnEqualIsCarriedOrTold(t *testing.T) {
 	t.Parallel()
 	rows(t, func(t *testing.T, p pair, field protocol.Field, s protocol.Support) {
 		if s.Fate == protocol.Inexpressible {
@@ -137,6 +138,85 @@ func TestFieldWithAnEqualIsCarriedOrTold(t *testing.T) {
 		}
 		if string(x.conv.Body) == string(y.conv.Body) && maps.Equal(x.conv.Header, y.conv.Header) {
 			t.Errorf("lost in silence: with and without it the provider gets %s\nof %s", x.conv.Body, field.Example)
+		}
+	})
+}
+
+// Fields that gateways were seen to lose, where each protocol has them.
+func TestField_F92_LimitsAndChoicesOfToolsReachTheProvider(t *testing.T) {
+	t.Parallel()
+	const tools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}},{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}]`
+	bodies := map[protocol.Name]string{
+		chat: `{"model":"public","max_completion_tokens":777,"parallel_tool_calls":false,` + tools + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"g"}}]}},"messages":[{"role":"user","content":"Hi"}]}`,
+		responses: `{"model":"public","store":false,"max_output_tokens":777,"parallel_tool_calls":false,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}},"strict":false},{"type":"function","name":"g","parameters":{"type":"object","properties":{}},"strict":false}],` +
+			`"tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"g"}]},"input":"Hi"}`,
+		messages: `{"model":"public","max_tokens":777,"tools":[{"name":"f","input_schema":{"type":"object","properties":{}}},{"name":"g","input_schema":{"type":"object","properties":{}}}],"tool_choice":{"type":"tool","name":"g","disable_parallel_tool_use":true},"messages":[{"role":"user","content":"Hi"}]}`,
+		generate: `{"generationConfig":{"maxOutputTokens":777},"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object","properties":{}}},{"name":"g","parametersJsonSchema":{"type":"object","properties":{}}}]}],` +
+			`"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["g"]}},"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`,
+	}
+	limits := map[protocol.Name][]any{
+		chat: {"max_completion_tokens"}, responses: {"max_output_tokens"}, messages: {"max_tokens"}, generate: {"generationConfig", "maxOutputTokens"},
+	}
+	others(t, func(t *testing.T, p pair) {
+		x := begin(t, p, bodies[p.from], options(protocol.Options{"*": protocol.Drop}))
+		body := string(x.conv.Body)
+		if limit := x.sent(t, limits[p.to]...); limit != json.Number("777") {
+			t.Errorf("limit %v in %s, want 777", limit, body)
+		}
+		if strings.Contains(body, `"name":"f"`) && !onlyG(x, t) && lost(x, llm.FeatureAllowedTools) == 0 {
+			t.Errorf("the model may call f in %s", body)
+		}
+		if !strings.Contains(body, `"name":"g"`) {
+			t.Errorf("the model cannot call g in %s", body)
+		}
+		if p.from == generate {
+			return // has no word for one call at a time
+		}
+		one := map[protocol.Name]string{chat: `"parallel_tool_calls":false`, responses: `"parallel_tool_calls":false`, messages: `"disable_parallel_tool_use":true`}[p.to]
+		if one == "" && lost(x, llm.FeatureParallelTools) != protocol.Drop || one != "" && !strings.Contains(body, one) {
+			t.Errorf("that one call at a time is wanted is neither sent nor told: %q with %s", x.conv.Lossy(), body)
+		}
+	})
+}
+
+// onlyG reports whether the choice of tools allows g and nothing else.
+func onlyG(x *exchange, t testing.TB) bool {
+	t.Helper()
+	paths := map[protocol.Name][][]any{
+		chat:      {{"tool_choice", "function", "name"}, {"tool_choice", "allowed_tools", "tools", 0, "function", "name"}},
+		responses: {{"tool_choice", "name"}, {"tool_choice", "tools", 0, "name"}},
+		messages:  {{"tool_choice", "name"}},
+		generate:  {{"toolConfig", "functionCallingConfig", "allowedFunctionNames", 0}},
+	}[x.to]
+	for _, path := range paths {
+		if x.sent(t, path...) == "g" {
+			return true
+		}
+	}
+	return false
+}
+
+func TestField_F91_OneStopStringStaysAList(t *testing.T) {
+	t.Parallel()
+	bodies := map[protocol.Name][]string{
+		chat: {
+			`{"model":"public","stop":["END"],"messages":[{"role":"user","content":"Hi"}]}`,
+			`{"model":"public","stop":"END","messages":[{"role":"user","content":"Hi"}]}`,
+		},
+		messages: {`{"model":"public","max_tokens":1000,"stop_sequences":["END"],"messages":[{"role":"user","content":"Hi"}]}`},
+		generate: {`{"generationConfig":{"stopSequences":["END"]},"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}`},
+	}
+	lists := map[protocol.Name][]any{chat: {"stop"}, messages: {"stop_sequences"}, generate: {"generationConfig", "stopSequences"}}
+	others(t, func(t *testing.T, p pair) {
+		for _, body := range bodies[p.from] {
+			if p.to == responses { // has no stop strings
+				_, f := try(t, p, body, nil)
+				if f == nil || f.Class != fault.RequestNotSupported || !strings.Contains(f.Public, string(llm.FeatureStop)) {
+					t.Errorf("%s: got %v, want a refusal that names the feature", body, f)
+				}
+				continue
+			}
+			same(t, body, begin(t, p, body).sent(t, lists[p.to]...), `["END"]`)
 		}
 	})
 }

@@ -68,7 +68,7 @@ func walk(typ reflect.Type, path string, visit func(string) bool) {
 	}
 }
 
-func TestEveryFieldOfTheSDKHasARow(t *testing.T) {
+func TestField_F92_EveryFieldOfTheSDKHasARow(t *testing.T) {
 	t.Parallel()
 	rows := map[string]bool{}
 	for _, f := range gemini.New().Fields() {

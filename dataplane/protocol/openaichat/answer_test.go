@@ -100,7 +100,7 @@ func TestReasonsToStop(t *testing.T) {
 	}
 }
 
-func TestConvU1_UsageIsDisjoint(t *testing.T) {
+func TestConvU01_UsageIsDisjoint(t *testing.T) {
 	t.Parallel()
 	a := answer(t, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":15305,"completion_tokens":20,"prompt_tokens_details":{"cached_tokens":15104},"completion_tokens_details":{"reasoning_tokens":5}}}`)
 	want := llm.Usage{Input: 201, CacheRead: 15104, Output: 15, Reasoning: 5}
@@ -109,7 +109,7 @@ func TestConvU1_UsageIsDisjoint(t *testing.T) {
 	}
 }
 
-func TestConvU2_UsageIncludesCaches(t *testing.T) {
+func TestConvU02_UsageIncludesCaches(t *testing.T) {
 	t.Parallel()
 	body, f := codec.EncodeAnswer(&llm.Answer{Model: "m", Parts: []llm.Part{text("a")}, Reported: true, Usage: llm.Usage{Input: 13, CacheRead: 8, CacheWrite5m: 3, CacheWrite1h: 2, Output: 4, Reasoning: 3}}, conversion(protocol.OpenAIChat))
 	if f != nil {

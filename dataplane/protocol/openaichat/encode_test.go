@@ -151,7 +151,7 @@ func TestResultThatIsAValueIsItsText(t *testing.T) {
 	}
 }
 
-func TestConvP1_OneStopStringStaysAList(t *testing.T) {
+func TestConvP01_OneStopStringStaysAList(t *testing.T) {
 	t.Parallel()
 	r := asked()
 	r.Stop = []string{"END"}
@@ -167,7 +167,7 @@ func TestConvP1_OneStopStringStaysAList(t *testing.T) {
 	}
 }
 
-func TestConvP2_CacheKeyIsForwarded(t *testing.T) {
+func TestConvP02_CacheKeyIsForwarded(t *testing.T) {
 	t.Parallel()
 	r := asked()
 	r.CacheKey = "thread-7"
@@ -176,7 +176,7 @@ func TestConvP2_CacheKeyIsForwarded(t *testing.T) {
 	}
 }
 
-func TestConvR2_EffortReachesTheUpstream(t *testing.T) {
+func TestConvR02_EffortReachesTheUpstream(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		want llm.Reasoning
@@ -204,7 +204,7 @@ func TestConvR2_EffortReachesTheUpstream(t *testing.T) {
 
 // Reasoning of the history goes to servers that answer it, and to no others; state
 // goes nowhere.
-func TestConvR3_ReasoningOfTheHistory(t *testing.T) {
+func TestConvR03_ReasoningOfTheHistory(t *testing.T) {
 	t.Parallel()
 	r := asked(says(llm.RoleUser, text("hi")), says(llm.RoleAssistant, llm.Part{Kind: llm.PartReasoning, Text: "hm", State: &llm.State{Kind: llm.AnthropicSignature, Data: "s"}},
 		llm.Part{Kind: llm.PartRedacted, State: &llm.State{Kind: llm.AnthropicRedacted, Data: "r"}}, text("yes")), says(llm.RoleUser, text("go")))

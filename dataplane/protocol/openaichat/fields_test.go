@@ -54,7 +54,7 @@ var beside = map[string]string{
 	"messages[].annotations":           "what the vendor answers, sent back",
 }
 
-func TestSurvivalTableHasEveryMemberOfTheSDK(t *testing.T) {
+func TestField_F92_SurvivalTableHasEveryMemberOfTheSDK(t *testing.T) {
 	t.Parallel()
 	inSDK := map[string]bool{}
 	sdkPaths(reflect.TypeFor[openai.ChatCompletionNewParams](), "", inSDK)

@@ -116,7 +116,7 @@ func TestEventsOfStreams(t *testing.T) {
 }
 
 // A stream that breaks is no end, whatever it had said.
-func TestConvE6_BrokenStreamsFail(t *testing.T) {
+func TestConvE06_BrokenStreamsFail(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		stream string

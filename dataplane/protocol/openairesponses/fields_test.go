@@ -104,7 +104,7 @@ var unlisted = map[string]string{
 	"input[].content[].logprobs": "of an answer that is sent back: nothing asks for them",
 }
 
-func TestSurvivalTableHasEveryMemberOfTheSDK(t *testing.T) {
+func TestField_F92_SurvivalTableHasEveryMemberOfTheSDK(t *testing.T) {
 	t.Parallel()
 	s := sdk{paths: map[string]bool{}, words: map[string]bool{}}
 	s.walk(reflect.TypeFor[responses.ResponseNewParams](), "")
