@@ -111,8 +111,12 @@ type Collector struct {
 	ended  bool
 }
 
-// MaxCollected bounds what a Collector keeps of one answer, in bytes of text.
+// MaxCollected bounds what a Collector keeps of one answer, in bytes of text. A part
+// without a text counts as PartSize.
 const MaxCollected = 64 << 20
+
+// PartSize is what a part, or a source of one, counts beside its text, in bytes.
+const PartSize = 256
 
 // Add takes the next event. It reports false once the answer is larger than
 // MaxCollected; nothing more is kept then.
@@ -137,6 +141,10 @@ func (c *Collector) Add(e Event) bool {
 		}
 		a.Parts = append(a.Parts, p)
 		c.texts = append(c.texts, nil)
+		c.size += PartSize
+		if p.Native != nil {
+			c.size += len(p.Native.Raw)
+		}
 		if p.Media != nil {
 			c.size += len(p.Media.Data)
 		}
@@ -148,6 +156,7 @@ func (c *Collector) Add(e Event) bool {
 	case EventCite:
 		p := part()
 		p.Citations = append(p.Citations, *e.Citation)
+		c.size += PartSize + len(e.Citation.Text) + len(e.Citation.Raw)
 	case EventState:
 		s := *e.State
 		part().State = &s

@@ -53,6 +53,7 @@ const (
 	FeatureMaxTokens        Feature = "max_tokens" // a limit that the target needs and the caller left out
 	FeatureReasoning        Feature = "reasoning"
 	FeatureReasoningBudget  Feature = "reasoning_budget"
+	FeatureTaskBudget       Feature = "task_budget" // tokens for all turns of a task, which the model counts down
 	FeatureReasoningDisplay Feature = "reasoning_display"
 	FeatureReasoningState   Feature = "reasoning_state" // of another maker, or that cannot be carried
 	FeatureReasoningText    Feature = "reasoning_text"  // reasoning in the history

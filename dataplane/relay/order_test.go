@@ -31,7 +31,7 @@ func TestErrorBehindTheFirstContentIsNeverTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, f := Open(t.Context(), answer(body), openaichat.New().NewStream(false), Limits{}, OwnMark, func(error) {})
+			s, f := OpenChanged(t.Context(), answer(body), openaichat.New().NewStream(false), Change{}, Limits{}, OwnMark, func(error) {})
 			if f != nil {
 				t.Fatalf("the answer was given up with %v, which lets another attempt follow content", f)
 			}
@@ -50,7 +50,7 @@ func TestErrorBehindTheFirstContentIsNeverTriedAgain(t *testing.T) {
 
 func TestErrorBeforeTheFirstContentIsGivenUp(t *testing.T) {
 	t.Parallel()
-	s, f := Open(context.Background(), answer(strings.NewReader(errorFrame+contentFrame)), openaichat.New().NewStream(false), Limits{}, OwnMark, func(error) {})
+	s, f := OpenChanged(context.Background(), answer(strings.NewReader(errorFrame+contentFrame)), openaichat.New().NewStream(false), Change{}, Limits{}, OwnMark, func(error) {})
 	if f == nil {
 		s.close()
 		t.Fatal("the answer was opened, want the provider's error so that another attempt can follow")
@@ -78,7 +78,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestStreamWithoutContentIsGivenUpBeforeItFillsTheMemory(t *testing.T) {
 	t.Parallel()
 	src := new(endless)
-	s, f := Open(t.Context(), answer(src), openaichat.New().NewStream(false), Limits{}, OwnMark, func(error) {})
+	s, f := OpenChanged(t.Context(), answer(src), openaichat.New().NewStream(false), Change{}, Limits{}, OwnMark, func(error) {})
 	if f == nil {
 		s.close()
 		t.Fatal("a stream without content was opened")

@@ -59,7 +59,7 @@ func forward(t *testing.T, l relay.Limits, k relay.KeepAlive) (*io.PipeWriter, *
 	done := make(chan relay.Outcome, 1)
 	go func() {
 		resp := &http.Response{StatusCode: 200, Header: make(http.Header), Body: r, ContentLength: -1}
-		s, f := relay.Open(ctx, resp, anthropic.New().NewStream(false), l, relay.OwnMark, end)
+		s, f := relay.OpenChanged(ctx, resp, anthropic.New().NewStream(false), relay.Change{}, l, relay.OwnMark, end)
 		if f != nil {
 			done <- relay.Outcome{Ending: relay.Broken, Fault: f}
 			return

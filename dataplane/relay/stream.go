@@ -119,16 +119,6 @@ type Stream struct {
 	sent    int64
 }
 
-// Open reads a streamed answer up to its first content, which it holds. Until it
-// returns nothing has been committed to: it fails, with the class of what happened,
-// if the stream ends, breaks, or reports an error before any content, or if
-// nothing comes in time. cancel must end the upstream call. A Stream that was
-// opened must be forwarded. mark says how its end
-// is told.
-func Open(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
-	return OpenChanged(ctx, resp, d, Change{}, l, mark, cancel)
-}
-
 // Change says what the client gets in place of what the upstream sends. At most one of
 // its members is set.
 type Change struct {
@@ -136,7 +126,12 @@ type Change struct {
 	Rewrite protocol.Rewriter        // other ids
 }
 
-// OpenChanged is Open for a stream of which the client gets something else.
+// OpenChanged reads a streamed answer up to its first content, which it holds. The
+// client gets of it what ch makes; the zero Change passes every byte on. Until it
+// returns nothing has been committed to: it fails, with the class of what happened,
+// if the stream ends, breaks, or reports an error before any content, or if
+// nothing comes in time. cancel must end the upstream call. A Stream that was
+// opened must be forwarded. mark says how its end is told.
 func OpenChanged(ctx context.Context, resp *http.Response, d protocol.StreamDecoder, ch Change, l Limits, mark EndMark, cancel context.CancelCauseFunc) (*Stream, *fault.Error) {
 	s := &Stream{
 		resp:    resp,

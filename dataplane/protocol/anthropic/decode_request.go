@@ -182,7 +182,7 @@ func (d *requestReader) outputConfig() {
 		case "format":
 			d.format(path + ".format")
 		case "task_budget":
-			d.extra(llm.FeatureReasoningBudget, path+".task_budget", r.Value())
+			d.extra(llm.FeatureTaskBudget, path+".task_budget", r.Value())
 		default:
 			d.unknown(path, string(r.Name()))
 		}

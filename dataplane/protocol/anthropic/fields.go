@@ -113,7 +113,7 @@ func (*Codec) Fields() []protocol.Field {
 	of(llm.FeatureJSONSchema, ask(schemaOut), "output_config.format.type")
 	kept(llm.FeatureJSONSchema, ask(schemaOut), "output_config.format.schema")
 	kept(llm.FeatureJSONSchema, ask(`"output_format":{"type":"json_schema","schema":{"type":"object","properties":{}}}`), "output_format")
-	kept(llm.FeatureReasoningBudget, ask(`"output_config":{"task_budget":{"type":"tokens","total":20000}}`), "output_config.task_budget")
+	kept(llm.FeatureTaskBudget, ask(`"output_config":{"task_budget":{"type":"tokens","total":20000}}`), "output_config.task_budget")
 	of(llm.FeatureUser, ask(`"metadata":{"user_id":"u-1"}`), "metadata.user_id")
 	kept(llm.FeatureCacheMark, ask(`"cache_control":{"type":"ephemeral"}`), "cache_control")
 	of(llm.FeatureServiceTier, ask(`"service_tier":"standard_only"`), "service_tier")

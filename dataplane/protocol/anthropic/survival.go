@@ -74,7 +74,7 @@ func offered(f llm.Feature) protocol.Support {
 		return protocol.Support{Fate: protocol.Mapped, Default: protocol.Drop, Note: "a name that begins with the namespace, whose description is left out"}
 	case llm.FeatureToolStrict:
 		return within(protocol.Drop, "unless the server lacks strict")
-	case llm.FeatureToolOption, llm.FeatureMaxToolCalls:
+	case llm.FeatureToolOption, llm.FeatureMaxToolCalls, llm.FeatureTaskBudget:
 		return protocol.Lack(protocol.Drop)
 	case llm.FeatureToolSchema:
 		return withinElse(protocol.Substitute, "an object with the schema's properties",

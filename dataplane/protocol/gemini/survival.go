@@ -100,9 +100,9 @@ func ofOptions(f llm.Feature) (protocol.Support, bool) {
 	case llm.FeatureTruncation:
 		return protocol.Support{Fate: protocol.Mapped, Default: protocol.Drop, Note: "disabled alone"}, true
 	case llm.FeatureChoices, llm.FeatureLogprobs, llm.FeatureSpeed, llm.FeatureResidency, llm.FeatureModeration,
-		llm.FeaturePromptTemplate, llm.FeatureMaxToolCalls:
+		llm.FeaturePromptTemplate:
 		return protocol.Lack(protocol.Reject), true
-	case llm.FeatureLogitBias, llm.FeaturePrediction, llm.FeatureVerbosity, llm.FeatureUser, llm.FeatureMetadata,
+	case llm.FeatureLogitBias, llm.FeaturePrediction, llm.FeatureVerbosity, llm.FeatureUser, llm.FeatureMetadata, llm.FeatureMaxToolCalls, llm.FeatureTaskBudget,
 		llm.FeatureCacheKey, llm.FeatureCacheLifetime, llm.FeatureInclude, llm.FeatureStreamOption, llm.FeatureContextEdit, llm.FeatureClientMetadata, llm.FeatureDiagnostics,
 		llm.FeatureUnknown:
 		return protocol.Lack(protocol.Drop), true

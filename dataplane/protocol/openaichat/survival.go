@@ -58,7 +58,7 @@ func (*Codec) Support(f llm.Feature) protocol.Support {
 		return protocol.Swap(protocol.Substitute, "a name that begins with the namespace")
 	case llm.FeatureToolStrict, llm.FeatureSchemaStrict:
 		return but(protocol.Drop, "where the schema is one that OpenAI enforces and the server knows strict")
-	case llm.FeatureToolOption, llm.FeatureMaxToolCalls:
+	case llm.FeatureToolOption, llm.FeatureMaxToolCalls, llm.FeatureTaskBudget:
 		return protocol.Lack(protocol.Drop)
 	case llm.FeatureParallelTools:
 		return but(protocol.Reject, "unless the server lacks parallel_tool_calls")

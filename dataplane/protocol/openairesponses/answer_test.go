@@ -431,3 +431,30 @@ func TestVendorsSDKReadsTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A stream of Responses repeats at its end what it told, so what is kept is bounded, be it
+// text or parts without any.
+func TestStreamWithoutAnEndIsGivenUp(t *testing.T) {
+	t.Parallel()
+	c := conversion(protocol.Anthropic)
+	for name, e := range map[string]llm.Event{
+		"text":  {Kind: llm.EventDelta, Text: []byte(strings.Repeat("x", 64<<10))},
+		"parts": {Kind: llm.EventPartStart, Part: &llm.Part{}},
+	} {
+		w := codec.NewEventEncoder(c)
+		var out []byte
+		var f *fault.Error
+		for _, first := range []llm.Event{{Kind: llm.EventStart}, {Kind: llm.EventPartStart, Part: &llm.Part{}}} {
+			if out, f = w.Encode(out[:0], first); f != nil {
+				t.Fatal(f)
+			}
+		}
+		n := 0
+		for ; f == nil && n <= llm.MaxCollected/llm.PartSize; n++ {
+			out, f = w.Encode(out[:0], e)
+		}
+		if f == nil || f.Class != fault.Malformed {
+			t.Errorf("%s: %v after %d events, want a fault of the class malformed", name, f, n)
+		}
+	}
+}

@@ -210,6 +210,7 @@ func (w *eventEncoder) partStart(dst []byte, p *llm.Part) ([]byte, *fault.Error)
 		w.items[out.item].parts = append(w.items[out.item].parts, len(w.parts))
 	}
 	w.parts = append(w.parts, out)
+	w.size += llm.PartSize
 	return dst, nil
 }
 

@@ -57,9 +57,7 @@ func (*Codec) Support(f llm.Feature) protocol.Support {
 		return protocol.Carry()
 	case llm.FeatureToolStrict, llm.FeatureSchemaStrict:
 		return but(protocol.Drop, "where the schema is one that OpenAI enforces and the server knows strict")
-	case llm.FeatureToolOption:
-		return protocol.Lack(protocol.Drop)
-	case llm.FeatureMaxToolCalls:
+	case llm.FeatureToolOption, llm.FeatureMaxToolCalls, llm.FeatureTaskBudget:
 		return protocol.Lack(protocol.Drop)
 	case llm.FeatureParallelTools:
 		return but(protocol.Reject, "unless the server lacks parallel_tool_calls")
