@@ -35,6 +35,8 @@ func operationOf(op protocol.Operation) auth.Operation {
 		return auth.Files
 	case protocol.OpBatch:
 		return auth.Batches
+	case protocol.OpRealtime:
+		return auth.Realtime
 	case protocol.OpRaw:
 		return auth.Raw
 	}
@@ -65,7 +67,7 @@ func candidates(call *inbound.Call, who *auth.Principal, d resolve.Decision) ([]
 	for i := range list {
 		list[i].Use = call.Target.Op.String()
 	}
-	if call.Target.Op != protocol.OpCountTokens && call.Target.Op != protocol.OpCompact {
+	if call.Target.Op != protocol.OpCountTokens && call.Target.Op != protocol.OpCompact && call.Target.Op != protocol.OpResponses {
 		for i := range list {
 			if list[i].Protocol == configv1.Protocol_PROTOCOL_OPENAI_RESPONSES {
 				list[i].Protocol = configv1.Protocol_PROTOCOL_OPENAI_CHAT
@@ -117,6 +119,8 @@ func featureOf(op protocol.Operation) configv1.Feature {
 		return configv1.Feature_FEATURE_EMBEDDINGS
 	case protocol.OpCompact:
 		return configv1.Feature_FEATURE_COMPACT
+	case protocol.OpRealtime, protocol.OpResponses:
+		return configv1.Feature_FEATURE_WEBSOCKET
 	}
 	return configv1.Feature_FEATURE_UNSPECIFIED
 }

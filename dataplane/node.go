@@ -227,7 +227,9 @@ func (n *Node) httpPart(name string, s *http.Server, l net.Listener) lifecycle.P
 				return nil // operators may look until the end
 			}
 			n.draining.Store(true)
-			return s.Shutdown(ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- n.inbound.Drain(ctx) }()
+			return errors.Join(s.Shutdown(ctx), <-ended)
 		},
 	}
 }

@@ -42,6 +42,7 @@ const (
 type rig struct {
 	node     *Node
 	url      string
+	base     string // of the provider
 	provider *fakeprovider.Provider
 	wal      *meter.Log
 }
@@ -63,7 +64,7 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 	t.Cleanup(n.transport.Close)
 	front := httptest.NewServer(n)
 	t.Cleanup(front.Close)
-	return &rig{node: n, url: front.URL, provider: provider, wal: n.wal}
+	return &rig{node: n, url: front.URL, base: up.URL, provider: provider, wal: n.wal}
 }
 
 // staticNode is a node with a configuration that never changes and a usage log that
@@ -109,7 +110,12 @@ func testView(t testing.TB, base string, options ...rigOption) *snapshot.View {
 }
 
 func buildView(base string, options ...rigOption) (*snapshot.View, error) {
-	hash := sha256.Sum256([]byte(testKey))
+	return buildViewWith(base, testKey, options...)
+}
+
+// buildViewWith is buildView for the holder of another key.
+func buildViewWith(base, key string, options ...rigOption) (*snapshot.View, error) {
+	hash := sha256.Sum256([]byte(key))
 	tenant := &syncv1.TenantShard{
 		Tenant: &configv1.Tenant{Id: "ten_1", Name: "test"},
 		Groups: []*configv1.Group{{Id: "grp_1", TenantId: "ten_1", Name: "default"}},

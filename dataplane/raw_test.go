@@ -249,14 +249,22 @@ func TestRawAnswersAreMeteredByWhatTheyTell(t *testing.T) {
 		source                           ledgerv1.UsageSource
 		model                            string
 	}{
-		{"tokens", "POST", "/v1/x", "application/json", `{"model":"ft:1","usage":{"prompt_tokens":10,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":3}}}`,
-			&ledgerv1.Units{Input: 7, CacheRead: 3, Output: 4, Request: 1}, byProvider, "ft:1"},
-		{"video", "POST", "/v1/x/edits", "application/json", `{"object":"video","model":"sora","seconds":"8"}`,
-			&ledgerv1.Units{VideoSecond: 8, Request: 1}, byProvider, "sora"},
-		{"a video that is looked at", "GET", "/v1/x/1", "application/json", `{"object":"video","model":"sora","seconds":"8"}`,
-			&ledgerv1.Units{Request: 1}, estimated, ""},
-		{"events", "POST", "/v1/x", "text/event-stream", "data: {\"model\":\"s\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n",
-			&ledgerv1.Units{Input: 5, Output: 2, Request: 1}, byProvider, "s"},
+		{
+			"tokens", "POST", "/v1/x", "application/json", `{"model":"ft:1","usage":{"prompt_tokens":10,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":3}}}`,
+			&ledgerv1.Units{Input: 7, CacheRead: 3, Output: 4, Request: 1}, byProvider, "ft:1",
+		},
+		{
+			"video", "POST", "/v1/x/edits", "application/json", `{"object":"video","model":"sora","seconds":"8"}`,
+			&ledgerv1.Units{VideoSecond: 8, Request: 1}, byProvider, "sora",
+		},
+		{
+			"a video that is looked at", "GET", "/v1/x/1", "application/json", `{"object":"video","model":"sora","seconds":"8"}`,
+			&ledgerv1.Units{Request: 1}, estimated, "",
+		},
+		{
+			"events", "POST", "/v1/x", "text/event-stream", "data: {\"model\":\"s\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n",
+			&ledgerv1.Units{Input: 5, Output: 2, Request: 1}, byProvider, "s",
+		},
 		{"nothing", "POST", "/v1/x", "application/json", `{"id":"ftjob-1","status":"queued"}`, &ledgerv1.Units{Request: 1}, estimated, ""},
 		{"no JSON", "POST", "/v1/x", "application/json", `{"usage":{"prompt_tokens":`, &ledgerv1.Units{Request: 1}, estimated, ""},
 	} {

@@ -39,7 +39,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		call.Fail(res.Fault)
 	}
 	n.finish(ctx, call, who, res)
-	if res.Answer.Ending == relay.Broken && call.Target.Framing != protocol.FramingSSE {
+	if res.Answer.Ending == relay.Broken && call.Target.Framing != protocol.FramingSSE && !call.Target.Op.Session() {
 		panic(http.ErrAbortHandler) // only the end of the connection tells the client
 	}
 }
@@ -123,6 +123,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Groups:     groups,
 		Policy:     policy,
 		Scheduling: n.scheduling(call, who, match, decision, levels),
+		Session:    n.session(call, match, who, decision, policy, key),
 		DecisionID: ident.New(ident.Decision),
 		Writer:     call.Writer,
 		Log:        n.log,

@@ -85,6 +85,7 @@ type Request struct {
 	Convert func(c *plan.Candidate) (*protocol.Converted, *fault.Error)
 
 	KeepAlive relay.KeepAlive // for the client of a stream
+	Session   *Session        // of a call over a WebSocket; nil for others
 
 	// Foreign says that the conversation holds reasoning of another vendor, which no
 	// upstream may get: the call is then written anew even in the caller's protocol.

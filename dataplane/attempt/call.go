@@ -63,6 +63,9 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Le
 		x.learn(c, lease, &end, try.Started)
 	}()
 
+	if x.r.Session != nil {
+		return x.converse(ctx, c, call, record, &end, try)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	resp, f := x.send(ctx, cancel, call, c)

@@ -208,6 +208,9 @@ func blocked(s *snapshot.Subject) bool { return s == nil || s.GetSuspended() }
 
 func unauthenticated(text string) *fault.Error { return fault.New(fault.Unauthenticated, text) }
 
+// SubprotocolKey begins the sub-protocol of a WebSocket that is an API key.
+const SubprotocolKey = "openai-insecure-api-key."
+
 // presentedToken returns the one token a request carries; empty if it has none. Older
 // and newer SDKs of one vendor use different places, so all are looked at.
 func presentedToken(h http.Header, query string) (string, *fault.Error) {
@@ -230,6 +233,13 @@ func presentedToken(h http.Header, query string) (string, *fault.Error) {
 	for _, name := range [2]string{"X-Api-Key", "X-Goog-Api-Key"} {
 		for _, v := range h[name] {
 			take(strings.TrimSpace(v))
+		}
+	}
+	for _, v := range h["Sec-Websocket-Protocol"] {
+		for p := range strings.SplitSeq(v, ",") { // browsers can set no other header
+			if token, ok := strings.CutPrefix(strings.TrimSpace(p), SubprotocolKey); ok {
+				take(token)
+			}
 		}
 	}
 	if strings.Contains(query, "key=") {

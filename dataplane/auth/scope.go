@@ -21,6 +21,7 @@ const (
 	Video
 	Files
 	Batches
+	Realtime
 	Raw // a path that is passed on as it is
 )
 
@@ -42,6 +43,8 @@ func (o Operation) allowedBy() []configv1.Scope {
 		return []configv1.Scope{configv1.Scope_SCOPE_FILES}
 	case Batches:
 		return []configv1.Scope{configv1.Scope_SCOPE_BATCHES}
+	case Realtime:
+		return []configv1.Scope{configv1.Scope_SCOPE_REALTIME}
 	case Raw:
 		return []configv1.Scope{configv1.Scope_SCOPE_RAW}
 	case ListModels: // whoever may use models may see which

@@ -12,10 +12,10 @@ import (
 func TestScopesAllowTheirOperationsAlone(t *testing.T) {
 	t.Parallel()
 	operations := map[Operation]string{
-		Generate: "generate", ListModels: "list", Embed: "embed", Rerank: "rerank", Images: "images", Audio: "audio", Video: "video", Raw: "raw",
+		Generate: "generate", ListModels: "list", Embed: "embed", Rerank: "rerank", Images: "images", Audio: "audio", Video: "video", Raw: "raw", Realtime: "realtime",
 	}
 	for scope, allowed := range map[configv1.Scope]string{
-		configv1.Scope_SCOPE_INFERENCE:  "generate list embed rerank images audio video",
+		configv1.Scope_SCOPE_INFERENCE:  "generate list embed rerank images audio video realtime",
 		configv1.Scope_SCOPE_CHAT:       "generate list rerank",
 		configv1.Scope_SCOPE_EMBEDDINGS: "list embed rerank",
 		configv1.Scope_SCOPE_IMAGES:     "list images",
@@ -24,7 +24,7 @@ func TestScopesAllowTheirOperationsAlone(t *testing.T) {
 		configv1.Scope_SCOPE_MODELS:     "list",
 		configv1.Scope_SCOPE_FILES:      "",
 		configv1.Scope_SCOPE_BATCHES:    "",
-		configv1.Scope_SCOPE_REALTIME:   "",
+		configv1.Scope_SCOPE_REALTIME:   "realtime",
 		configv1.Scope_SCOPE_RAW:        "raw",
 		configv1.Scope_SCOPE_ACT_FOR:    "",
 	} {

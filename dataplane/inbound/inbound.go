@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/aidy-gateway/aidy-gateway/shared/ident"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
@@ -35,6 +37,7 @@ type Handler struct {
 	cfg     Config
 	codecs  map[protocol.Name]protocol.Codec
 	buffers buffers
+	sockets sockets
 }
 
 // New returns a Handler for the given protocols.
@@ -51,7 +54,7 @@ func New(cfg Config, codecs ...protocol.Codec) *Handler {
 	if cfg.WriteIdle <= 0 {
 		cfg.WriteIdle = 2 * time.Minute
 	}
-	h := &Handler{cfg: cfg, codecs: make(map[protocol.Name]protocol.Codec, len(codecs))}
+	h := &Handler{cfg: cfg, codecs: make(map[protocol.Name]protocol.Codec, len(codecs)), sockets: newSockets()}
 	for _, c := range codecs {
 		h.codecs[c.Name()] = c
 	}
@@ -79,6 +82,7 @@ type Call struct {
 
 	handler *Handler
 	unread  bool // the client may still be sending its body
+	socket  *websocket.Conn
 }
 
 // Accept begins a request: it gets its id, and its headers are bounded. view may be
@@ -144,6 +148,9 @@ func (c *Call) ReadBody(limit int64) *fault.Error {
 	if limit <= 0 {
 		limit = c.handler.cfg.MaxBody
 	}
+	if c.Target.Op == protocol.OpResponses {
+		return c.readFirst(min(limit, MaxBodyLimit))
+	}
 	body, f := c.handler.buffers.read(c.Writer, c.Request, min(limit, MaxBodyLimit))
 	if f != nil {
 		// What is left of the body is not worth reading, and what would follow it on
@@ -171,12 +178,20 @@ func (c *Call) Close() {
 		c.Body.release()
 		c.Body = nil
 	}
+	if c.socket != nil {
+		_ = c.socket.CloseNow() // nothing remains to be said on it
+		c.handler.sockets.running.Done()
+	}
 }
 
 // Fail renders a fault in the client's protocol, unless the answer has begun. A client
 // that left is answered too: one that closed its sending side alone still listens, and
 // without an answer the server would tell it that all is well.
 func (c *Call) Fail(f *fault.Error) {
+	if c.socket != nil {
+		c.failSocket(f)
+		return
+	}
 	if c.Committed {
 		return
 	}

@@ -52,6 +52,28 @@ func (u Usage) CompletionTokens() int64 {
 // TotalTokens is the prompt and everything generated.
 func (u Usage) TotalTokens() int64 { return u.PromptTokens() + u.CompletionTokens() }
 
+// Plus is the usage of two calls together.
+func (u Usage) Plus(o Usage) Usage {
+	return Usage{
+		Input:           u.Input + o.Input,
+		CacheRead:       u.CacheRead + o.CacheRead,
+		CacheWrite5m:    u.CacheWrite5m + o.CacheWrite5m,
+		CacheWrite1h:    u.CacheWrite1h + o.CacheWrite1h,
+		CacheWriteOther: u.CacheWriteOther + o.CacheWriteOther,
+		InputAudio:      u.InputAudio + o.InputAudio,
+		InputImage:      u.InputImage + o.InputImage,
+		Output:          u.Output + o.Output,
+		Reasoning:       u.Reasoning + o.Reasoning,
+		OutputAudio:     u.OutputAudio + o.OutputAudio,
+		OutputImage:     u.OutputImage + o.OutputImage,
+		WebSearches:     u.WebSearches + o.WebSearches,
+		Images:          u.Images + o.Images,
+		AudioSeconds:    u.AudioSeconds + o.AudioSeconds,
+		VideoSeconds:    u.VideoSeconds + o.VideoSeconds,
+		Calls:           u.Calls + o.Calls,
+	}
+}
+
 // Prompt is a provider's account of a prompt where the whole includes its parts.
 type Prompt struct {
 	Total      int64 // the whole prompt

@@ -42,6 +42,8 @@ func Identify(method, path, rawQuery string, h http.Header) (Target, *fault.Erro
 	switch {
 	case rest == "/chat/completions" && !google:
 		return t.with(OpenAIChat, OpGenerate).allow(method, http.MethodPost)
+	case (rest == "/realtime" || rest == "/responses" && upgrades(h)) && !google:
+		return t.session(method, rest, h)
 	case rest == "/responses" && !google:
 		return t.with(OpenAIResponses, OpGenerate).allow(method, http.MethodPost)
 	case rest == "/messages" && !google:
@@ -58,7 +60,7 @@ func Identify(method, path, rawQuery string, h http.Header) (Target, *fault.Erro
 	}
 	t.Protocol = guess(rest, google, h)
 	return t, fault.Newf(fault.UnknownPath,
-		"There is nothing at the path %q. Offered are chat/completions, responses, messages, embeddings, images, audio, videos, moderations, rerank, files, batches, models and models/{model}:generateContent, each also below /v1 (Gemini: /v1beta).",
+		"There is nothing at the path %q. Offered are chat/completions, responses, messages, realtime, embeddings, images, audio, videos, moderations, rerank, files, batches, models and models/{model}:generateContent, each also below /v1 (Gemini: /v1beta).",
 		clip(path, 200))
 }
 

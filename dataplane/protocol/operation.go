@@ -43,6 +43,9 @@ const (
 	OpCache  // keep a prompt at the provider (Gemini)
 
 	OpRaw // a path that the gateway passes on without knowing what it does
+
+	OpRealtime  // a session of OpenAI's Realtime API over a WebSocket
+	OpResponses // a session of Responses over a WebSocket
 	endOfOperations
 )
 
@@ -57,7 +60,7 @@ var operationNames = [endOfOperations]string{
 	OpPredictLong: "predict_long_running", OpGetOperation: "get_operation",
 	OpModerate: "moderate", OpRerank: "rerank",
 	OpStored: "stored_object", OpFile: "file", OpBatch: "batch", OpCache: "cached_content",
-	OpRaw: "raw",
+	OpRaw: "raw", OpRealtime: "realtime", OpResponses: "responses_session",
 }
 
 // String is the name used in logs and records.
@@ -84,6 +87,9 @@ func (o Operation) ByObject() bool {
 // Kept reports an operation on objects that a provider keeps for an account, and that
 // only this account can use. Target.Path says what is done with which.
 func (o Operation) Kept() bool { return o >= OpStored && o <= OpCache }
+
+// Session reports an operation that runs over a WebSocket.
+func (o Operation) Session() bool { return o == OpRealtime || o == OpResponses }
 
 // Free reports an operation that no provider takes money for. It is not metered.
 func (o Operation) Free() bool {

@@ -34,9 +34,10 @@ type Framing uint8
 
 // The framings.
 const (
-	FramingBody  Framing = iota // one JSON value; or, until the body is read, not known
-	FramingSSE                  // server-sent events
-	FramingArray                // one JSON array of partial answers (Gemini without alt=sse)
+	FramingBody     Framing = iota // one JSON value; or, until the body is read, not known
+	FramingSSE                     // server-sent events
+	FramingArray                   // one JSON array of partial answers (Gemini without alt=sse)
+	FramingMessages                // messages of a WebSocket
 )
 
 // Target is what a request line and its headers say. What only the body knows, such

@@ -38,6 +38,14 @@
 // request takes the next [Step]. With [Config.Control] the same is possible over
 // HTTP: POST /_control/scripts, GET /_control/requests, DELETE /_control.
 //
+// # Sessions
+//
+// GET /v1/realtime and, with an upgrade, GET /v1/responses are WebSockets. A script for
+// the operation [Session] plays at the handshake; the responses inside take the steps of
+// Generate. A step of theirs that fails sends an error event, and [FaultCut] ends the
+// connection without a word. Events that the vendor does not know are refused with an
+// error event, whether or not [Config.Strict] is set; audio is taken and not heard.
+//
 // # Content events
 //
 // Steps count content events: those that carry text, reasoning or a part of a

@@ -128,6 +128,10 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	c := &call{p: p, w: w, r: r, target: locate(r), key: credential(r)}
 	number := p.rec.nextNumber()
+	if c.operation == Session {
+		c.serveSession(number)
+		return
+	}
 	failure := c.read()
 	c.ids = idSource{sum: sha256.Sum256(c.body)}
 	c.requestID = requestID(c.protocol, number)

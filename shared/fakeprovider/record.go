@@ -36,6 +36,10 @@ const (
 	ListModels  Operation = "list_models"
 	GetModel    Operation = "get_model"
 	Unknown     Operation = "unknown"
+
+	// Session is a WebSocket: of Realtime in the protocol Chat, or of Responses. Each
+	// response in it is a Generate for scripts.
+	Session Operation = "session"
 )
 
 // Request is one request as the provider saw it.
@@ -72,6 +76,10 @@ type Request struct {
 	Canceled bool `json:"canceled,omitempty"`
 	// Events is the number of events sent, or of bodies if not streamed.
 	Events int `json:"events"`
+	// Messages are what the client of a Session said, in order: at most 1000.
+	Messages [][]byte `json:"-"`
+	// Closed is the status with which the client closed a Session; -1 without one.
+	Closed int `json:"closed,omitempty"`
 }
 
 // Decode reads the body into v, as JSON. Duplicate names are no error, so that what was
@@ -222,6 +230,7 @@ func copyOf(r *Request) Request {
 	c := *r
 	c.Header = r.Header.Clone()
 	c.Body = slices.Clone(r.Body)
+	c.Messages = slices.Clone(r.Messages)
 	return c
 }
 

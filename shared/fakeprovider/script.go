@@ -26,7 +26,7 @@ type Match struct {
 	// Protocol is the protocol the request speaks.
 	Protocol Protocol `json:"protocol,omitempty"`
 	// Operation is what the request asks for. Empty fits all but CountTokens, which
-	// clients ask for beside what they are about.
+	// clients ask for beside what they are about, and the handshake of a Session.
 	Operation Operation `json:"operation,omitempty"`
 }
 
@@ -34,7 +34,7 @@ func (m Match) fits(key, model string, p Protocol, o Operation) bool {
 	return (m.Key == "" || m.Key == key) &&
 		(m.Model == "" || m.Model == model) &&
 		(m.Protocol == "" || m.Protocol == p) &&
-		(m.Operation == o || m.Operation == "" && o != CountTokens)
+		(m.Operation == o || m.Operation == "" && o != CountTokens && o != Session)
 }
 
 // weight orders matches that fit the same request. An operation says more than a key,

@@ -29,10 +29,16 @@ func locate(r *http.Request) target {
 	if path == "/chat/completions" && r.Method == http.MethodGet {
 		return target{protocol: Chat, operation: KeptObject}
 	}
+	socket := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 	switch path {
+	case "/realtime":
+		return target{protocol: Chat, operation: Session, model: r.URL.Query().Get("model")}
 	case "/chat/completions":
 		return target{protocol: Chat, operation: Generate}
 	case "/responses":
+		if socket {
+			return target{protocol: Responses, operation: Session}
+		}
 		return target{protocol: Responses, operation: Generate}
 	case "/responses/input_tokens":
 		return target{protocol: Responses, operation: CountTokens}

@@ -41,7 +41,7 @@ type ask struct {
 }
 
 // For returns the codec of an operation: base itself for generation and for lists of
-// models, else a Call, a Job, a Kept or a Raw.
+// models, else a Call, a Job, a Kept, a Raw or a Session.
 func For(base protocol.Codec, t protocol.Target) protocol.Codec {
 	if t.Op == protocol.OpGenerate || t.Op == protocol.OpUnknown || t.Op.Lists() {
 		return base
@@ -51,6 +51,9 @@ func For(base protocol.Codec, t protocol.Target) protocol.Codec {
 	}
 	if t.Op == protocol.OpRaw {
 		return &Raw{Codec: base, target: t}
+	}
+	if t.Op.Session() {
+		return &Session{Codec: base, target: t}
 	}
 	c := &Call{Codec: base, target: t}
 	if keepsJob(t.Op) {

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"math"
 
@@ -73,7 +74,7 @@ type failing struct {
 // Read implements io.Reader.
 func (f *failing) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF itself is the end
+	if err != nil && !errors.Is(err, io.EOF) {
 		f.err = err
 	}
 	return n, err
