@@ -44,8 +44,13 @@ run: setup build ## run the whole product on this machine
 	@exec bin/aidy dev $(ARGS)
 
 .PHONY: test
-test: setup-test ## run every test with the race detector
+test: setup-test ## run every test with the race detector, and the short simulation without
 	$(GO) test -race -timeout 20m $(PKGS)
+	$(if $(filter ./...,$(PKGS)),$(GO) test -run 'TestQualityGoals|Cascade' ./dataplane/sim)
+
+.PHONY: sim
+sim: ## simulate a fleet for hours of virtual time, beside other ways to choose accounts (minutes)
+	$(GO) test -count=1 -timeout 60m -v -run TestQualityGoals ./dataplane/sim -long
 
 .PHONY: test-prop
 test-prop: setup-test ## run the property tests with many more tries (RAPID_CHECKS)

@@ -268,7 +268,7 @@ func (e *Executor) query(r *Request) schedule.Query {
 		q.Prior, q.PriorConf = k.PriorTokens, r.Scheduling.PriorConf
 		q.HeadTokens, q.HeadRecent = k.HeadTokens, r.Scheduling.HeadRecent
 		if e.affinity != nil {
-			q.Ratio = e.affinity.Ratio
+			q.Ratio, q.Confidence = e.affinity.Ratio, e.affinity.PriorConfidence
 		}
 	}
 	if r.Owner != (stateid.Owner{}) {

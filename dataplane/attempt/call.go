@@ -46,6 +46,7 @@ var errErrorBody = errors.New("the upstream did not finish its error answer in t
 // broken, went to the client.
 func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Lease, try *Tried) (f *fault.Error) {
 	x.attempts++
+	x.sent = time.Now()
 	defer lease.Release()
 	call, f := x.call(c)
 	if f != nil {
@@ -60,7 +61,7 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Le
 	end := End{Sent: true, Fault: errUnended}
 	defer func() {
 		record.Settle(end)
-		x.learn(c, lease, &end, try.Started)
+		x.learn(c, lease, &end)
 	}()
 
 	if x.r.Session != nil {
@@ -212,6 +213,10 @@ func (x *run) orClient(ctx context.Context, f *fault.Error) *fault.Error {
 func (x *run) commit(h http.Header, resp *http.Response, c *plan.Candidate) (begun bool) {
 	begun = x.pulse.Stop()
 	x.scheduler.Succeeded(c)
+	if now := time.Now(); x.streams() {
+		// As soon as it is known: who waits for a slow account must not be sent there.
+		x.scheduler.FirstToken(c, &x.query.Policy, now.Sub(x.sent), x.query.PromptTokens, x.sel.Rows[x.at].Hit, now)
+	}
 	x.res.Winner = c
 	if x.conv == nil {
 		relay.CopyHeader(h, resp.Header)

@@ -14,7 +14,7 @@ import (
 
 // learn tells the scheduler how an attempt ended: for health and breakers, for limits,
 // and for what of the prompt is cached where.
-func (x *run) learn(c *plan.Candidate, lease *schedule.Lease, end *End, began time.Time) {
+func (x *run) learn(c *plan.Candidate, lease *schedule.Lease, end *End) {
 	now := time.Now()
 	x.judge(c, end, now)
 	if end.Answer == nil {
@@ -29,9 +29,6 @@ func (x *run) learn(c *plan.Candidate, lease *schedule.Lease, end *End, began ti
 		used.Input, used.Output = a.Usage.PromptTokens()-used.Cached, a.Usage.CompletionTokens()
 	}
 	lease.Settle(used, true, now)
-	if x.streams() && !a.FirstEventAt.IsZero() {
-		x.scheduler.FirstToken(c, &x.query.Policy, a.FirstEventAt.Sub(began), x.query.PromptTokens, used.Cached, now)
-	}
 	if a.Ending != relay.Completed {
 		return
 	}

@@ -36,6 +36,7 @@ type run struct {
 	lone     *bool    // there is one candidate only; nil before somebody asked
 	again    bool     // the next attempt is on the same candidate
 	pause    time.Duration
+	sent     time.Time // when the attempt at hand began
 
 	sel       *schedule.Selection // the decision behind the attempt at hand
 	at        int                 // its candidate there
@@ -328,7 +329,7 @@ func (x *run) after(ctx context.Context, c *plan.Candidate, f *fault.Error, try 
 		x.res.Stop = StopDeadline
 		return false
 	}
-	wait, same := x.repeat(c, f, row)
+	wait, same := x.repeat(c, f, row, try.Cooldown)
 	if !same {
 		x.forget(c, schedule.AlreadyFailed)
 		return true
@@ -362,8 +363,9 @@ func (x *run) callers(f *fault.Error) bool {
 	return false
 }
 
-// repeat says whether the same candidate is tried once more, and after which pause.
-func (x *run) repeat(c *plan.Candidate, f *fault.Error, r row) (time.Duration, bool) {
+// repeat says whether the same candidate is tried once more, and after which pause. What
+// rests from now on, because it failed before, is not.
+func (x *run) repeat(c *plan.Candidate, f *fault.Error, r row, rests *schedule.Rest) (time.Duration, bool) {
 	if r.transient && x.single() {
 		wait := 500 * time.Millisecond << x.retries
 		if f.RetryAfter > 0 {
@@ -382,7 +384,7 @@ func (x *run) repeat(c *plan.Candidate, f *fault.Error, r row) (time.Duration, b
 		}
 		return 0, false // it said when to come back, so not before
 	}
-	if r.same > 0 && !x.sameDone {
+	if r.same > 0 && !x.sameDone && rests == nil {
 		x.sameDone = true
 		return r.delay, true
 	}

@@ -75,7 +75,7 @@ func (sel *Selection) pick(x *scratch) int {
 		sel.How = Drawn
 		return sel.draw()
 	}
-	set := sel.tied(x)
+	set := sel.tied(x, sel.leaving())
 	if longest := sel.longest(set); longest > 0 {
 		set = slices.DeleteFunc(set, func(i int) bool { return sel.own(i) != longest })
 		if len(set) == 1 {
@@ -106,19 +106,44 @@ func (sel *Selection) pick(x *scratch) int {
 
 // tied are the candidates whose expected latency and money are the same as the best
 // one's, but for noise.
-func (sel *Selection) tied(x *scratch) []int {
+// Those of a priority below from are left out.
+func (sel *Selection) tied(x *scratch, from int) []int {
 	p := &sel.query.Policy
-	best := &sel.Rows[sel.Order[0]]
+	order := sel.Order
+	for sel.Rows[order[0]].Priority < from {
+		order = order[1:]
+	}
+	best := &sel.Rows[order[0]]
 	noise := round(p.TieMS * p.TimeValue)
 	dear := float64(best.Money) + p.TieMoney*math.Abs(float64(best.Money))
 	set := x.set[:0]
-	for _, i := range sel.Order {
-		if row := &sel.Rows[i]; row.Total-best.Total <= noise && float64(row.Money) <= dear {
+	for _, i := range order {
+		if row := &sel.Rows[i]; row.Priority >= from && row.Total-best.Total <= noise && float64(row.Money) <= dear {
 			set = append(set, i)
 		}
 	}
 	x.set = set
 	return set
+}
+
+// leaving is the priority from which on a conversation is placed that left the ones
+// before, and that nothing keeps there: 0 if it left none.
+func (sel *Selection) leaving() int {
+	if sel.Level == 0 {
+		return 0
+	}
+	there := false
+	for _, i := range sel.Order {
+		row := &sel.Rows[i]
+		if sel.own(i) > 0 || row.Bound {
+			return 0
+		}
+		there = there || row.Priority >= sel.Level
+	}
+	if !there {
+		return 0
+	}
+	return sel.Level
 }
 
 // own is the expected hit of a candidate beyond a head that many conversations share.

@@ -14,6 +14,7 @@ type health struct {
 	mu      sync.Mutex
 	ttft    float64   // ms without the time of reading the prompt; guarded by mu
 	ttftAt  time.Time // of the last sample, zero if there was none; guarded by mu
+	trial   time.Time // until when one attempt may find out whether it is still slow; guarded by mu
 	errs    float64   // share of failures; guarded by mu
 	samples float64   // that errs stands on; guarded by mu
 	errsAt  time.Time // guarded by mu
@@ -38,7 +39,10 @@ func (h *health) read(p *Policy, now time.Time) reading {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := reading{ttft: p.BaseTTFT, known: !h.ttftAt.IsZero()}
-	if r.known {
+	switch {
+	case r.known && now.Before(h.trial):
+		r.ttft = h.ttft // one attempt is finding out; the others do not go there before it did
+	case r.known:
 		r.ttft = h.faded(p, now)
 	}
 	if h.samples > 0 {
@@ -73,6 +77,7 @@ func (s *Scheduler) FirstToken(c *plan.Candidate, p *Policy, took time.Duration,
 	sample := max(0, ms(took)-p.PrefillMS*float64(max(0, prompt-read))/1000)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.trial = time.Time{}
 	if h.ttftAt.IsZero() {
 		h.ttft, h.ttftAt = sample, now
 		return
@@ -83,6 +88,19 @@ func (s *Scheduler) FirstToken(c *plan.Candidate, p *Policy, took time.Duration,
 		w = ttftUp
 	}
 	h.ttft, h.ttftAt = old+w*(sample-old), now
+}
+
+// trialTime bounds how long the others wait for one attempt to tell.
+const trialTime = 30 * time.Second
+
+// try notes that an attempt goes to an account. If that was slow when it was last heard
+// of, the attempt finds out whether it still is, alone.
+func (h *health) try(p *Policy, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ttft > p.EscapeTTFT && !now.Before(h.trial) {
+		h.trial = now.Add(trialTime)
+	}
 }
 
 // attempted adds one attempt to the error rate.

@@ -104,15 +104,37 @@ type verdict struct {
 	dim  Dim           // the first one without room
 	wait time.Duration // until there is room in all
 	load float64       // the highest share in use, this request included
+	busy float64       // the highest share in use, without it
 }
 
+// told are the limits of which the provider said lately how much all nodes together have
+// used; 0 where it said nothing.
+type told [endOfDims]float64
+
+func (m *meter) told(now time.Time) (t told) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for d := range endOfDims {
+		if l := &m.learned[d]; !l.at.IsZero() && now.Sub(l.at) < lessonFresh {
+			t[d] = l.limit
+		}
+	}
+	return t
+}
+
+// lessonFresh is how long an observation is better than a division among the nodes.
+const lessonFresh = time.Minute
+
 // check adds to v what the limits say of an attempt. Each limit is divided among the
-// nodes of the fleet.
-func (m *meter) check(v *verdict, limits *[endOfDims]float64, n *need, nodes float64, now time.Time) {
+// nodes of the fleet, but where the provider itself tells what all of them used.
+func (m *meter) check(v *verdict, limits *[endOfDims]float64, n *need, nodes float64, t *told, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for d := range endOfDims {
 		if limit := limits[d]; limit >= 0 {
+			if nodes > 1 && t[d] > 0 && t[d] <= limit {
+				continue
+			}
 			limit = share(limit, nodes)
 			v.take(d, m.buckets[d].fill(limit, d.window(), now), n[d], limit, d.window())
 		}
@@ -146,11 +168,8 @@ func (v *verdict) take(d Dim, used, n, limit float64, window time.Duration) {
 		}
 		return
 	}
-	if n > 0 {
-		v.load = max(v.load, (used+n)/limit)
-	} else {
-		v.load = max(v.load, used/limit)
-	}
+	v.load = max(v.load, (used+n)/limit)
+	v.busy = max(v.busy, used/limit)
 	if short := used + min(n, limit) - limit; short > 0 && n > 0 {
 		v.full(d, short/limit, window)
 	}
@@ -165,9 +184,9 @@ func (v *verdict) full(d Dim, part float64, window time.Duration) {
 }
 
 // reserve takes what an attempt needs if there is room in every dimension.
-func (m *meter) reserve(limits *[endOfDims]float64, n *need, nodes float64, now time.Time) (epoch uint64, ok bool) {
+func (m *meter) reserve(limits *[endOfDims]float64, n *need, nodes float64, t *told, now time.Time) (epoch uint64, ok bool) {
 	var v verdict
-	m.check(&v, limits, n, nodes, now)
+	m.check(&v, limits, n, nodes, t, now)
 	if v.out {
 		return 0, false
 	}

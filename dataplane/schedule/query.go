@@ -57,11 +57,14 @@ type Query struct {
 	CredentialTypes []string
 
 	// What the request shares with earlier ones.
-	Affinity   affinity.Kind
-	Root       string // for the home of a conversation; empty for none
-	Matches    []affinity.Match
-	Prior      int64   // tokens that are expected to be cached at the home of a continued conversation
-	PriorConf  float64 // that they are; 0 for no such expectation
+	Affinity  affinity.Kind
+	Root      string // for the home of a conversation; empty for none
+	Matches   []affinity.Match
+	Prior     int64   // tokens that are expected to be cached at the home of a continued conversation
+	PriorConf float64 // that they are; 0 for no such expectation
+	// Confidence replaces PriorConf by what came true of such expectations; nil does not.
+	Confidence func(provider, model string, def float64) float64
+
 	HeadTokens int64
 	HeadRecent int64 // requests of the fleet that share the head and came lately
 

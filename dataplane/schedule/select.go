@@ -44,6 +44,7 @@ type Row struct {
 
 	considered bool
 	late       bool // of a priority that is not open
+	busy       float64
 	scored     bool
 	health     reading
 	price      plan.Price
@@ -85,6 +86,7 @@ type Selection struct {
 	Stage      Stage
 	At         time.Time
 	Open       int // how many priorities are open
+	Level      int // index of the priority where the conversation belongs
 
 	candidates []plan.Candidate
 	query      *Query
@@ -122,6 +124,7 @@ func (s *Scheduler) Select(q *Query, candidates []plan.Candidate, now time.Time)
 	sel.admit(s, x, now)
 	sel.predict(x)
 	sel.state(s, x, now)
+	sel.level(s, x, now)
 	sel.home(s, x, now)
 	sel.spareProbes()
 	sel.escape(x)
@@ -247,10 +250,11 @@ func (sel *Selection) runtime(s *Scheduler, h *handle, i int, now time.Time) Rea
 	n := q.need(h, row.Hit)
 	v := verdict{}
 	nodes := s.nodes()
+	t := h.meters[1].told(now)
 	for j, m := range h.meters {
-		m.check(&v, &h.limits[j], &n, nodes, now)
+		m.check(&v, &h.limits[j], &n, nodes, &t, now)
 	}
-	row.Use = v.load
+	row.Use, row.busy = v.load, v.busy
 	if v.out {
 		if v.wait > worth {
 			return limitReasons[v.dim]
@@ -272,6 +276,7 @@ func (sel *Selection) runtime(s *Scheduler, h *handle, i int, now time.Time) Rea
 			return SlotFull
 		}
 		row.Use = max(row.Use, float64(running)/float64(m))
+		row.busy = max(row.busy, float64(running)/float64(m))
 		full = full || running >= m
 	}
 	if !full {
@@ -295,40 +300,58 @@ func (sel *Selection) home(s *Scheduler, x *scratch, now time.Time) {
 	if q.Prior <= 0 || q.PriorConf <= 0 || q.Root == "" || q.Policy.PreserveCache == configv1.PreserveCache_PRESERVE_CACHE_OFF {
 		return
 	}
-	lowest := -1
+	// In rendezvous order, the first one that may serve with what it is expected to have:
+	// less to read needs less room, and a warm account is worth a wait.
+	home, above := -1, math.Inf(1)
+	for {
+		next, best := -1, 0.0
+		for i := range sel.Rows {
+			row, c := &sel.Rows[i], &sel.candidates[i]
+			if row.Outside || row.Reason != "" && !row.Reason.full() || row.Priority != sel.Level {
+				continue
+			}
+			v := rendezvous(q.Root, c.CredentialKey, c.Weight)
+			if v < above && (next < 0 || v > best || v == best && c.ID < sel.candidates[next].ID) {
+				next, best = i, v
+			}
+		}
+		if next < 0 {
+			return
+		}
+		if !x.handles[next].cache.Off && sel.expect(s, x, next, now) {
+			home = next
+			break
+		}
+		above = best
+	}
 	for i := range sel.Rows {
-		if row := &sel.Rows[i]; !row.Outside && !row.Reason.static() && (lowest < 0 || row.Priority < lowest) {
-			lowest = row.Priority
+		if row, h := &sel.Rows[i], x.handles[i]; i != home && !row.Outside && h.scope == x.handles[home].scope && (row.Reason == "" || row.Reason.full()) {
+			sel.expect(s, x, i, now)
 		}
 	}
-	home, best := -1, 0.0
-	for i := range sel.Rows {
-		row := &sel.Rows[i]
-		if row.Outside || row.Reason != "" || row.Priority != lowest {
-			continue
-		}
-		c := &sel.candidates[i]
-		v := rendezvous(q.Root, c.CredentialKey, c.Weight)
-		if home < 0 || v > best || v == best && c.ID < sel.candidates[home].ID {
-			home, best = i, v
-		}
+}
+
+// expect gives a candidate the hit of a continued conversation, and reports whether it
+// may serve with it.
+func (sel *Selection) expect(s *Scheduler, x *scratch, i int, now time.Time) bool {
+	q, row, h := sel.query, &sel.Rows[i], x.handles[i]
+	if h.cache.Off {
+		return row.Reason == ""
 	}
-	if home < 0 || x.handles[home].cache.Off {
-		return
+	confidence := q.PriorConf
+	if q.Confidence != nil {
+		confidence = q.Confidence(sel.candidates[i].Upstream.GetProviderId(), sel.candidates[i].UpstreamModel(), confidence)
 	}
-	for i := range sel.Rows {
-		row, h := &sel.Rows[i], x.handles[i]
-		if row.Outside || h.scope != x.handles[home].scope || h.cache.Off || row.Reason.static() {
-			continue
-		}
-		before := row.Hit
-		sel.hit(row, h, i, q.Prior, q.PriorConf)
-		if row.Hit > before && (row.Reason == "" || row.Reason.full()) {
-			// A warm account may wait where a cold one is out.
-			row.Wait, row.SlotWait = 0, 0
-			row.Reason = sel.runtime(s, h, i, now)
-		}
+	before, why := row.Hit, row.Reason
+	sel.hit(row, h, i, q.Prior, confidence)
+	if row.Hit > before {
+		row.Wait, row.SlotWait = 0, 0
+		row.Reason = sel.runtime(s, h, i, now)
 	}
+	if row.Reason != "" {
+		row.Hit, row.Reason = before, why
+	}
+	return row.Reason == ""
 }
 
 // spareProbes keeps a probe from being the only chance of a request.
@@ -470,7 +493,7 @@ func quality(c *plan.Candidate, task string) float64 {
 // nearly full or out. What is warm stays in play though its priority is closed.
 func (sel *Selection) openPriorities(x *scratch) {
 	spill := sel.query.Policy.Spillover
-	sel.Open = 1
+	sel.Open = min(sel.Level+1, max(1, len(x.priorities)))
 	for sel.Open < len(x.priorities) {
 		room := false
 		for i := range sel.Rows {

@@ -84,6 +84,7 @@ func (s *Scheduler) Acquire(sel *Selection, i int, now time.Time) (*Lease, Reaso
 		l.undo(now)
 		return nil, r
 	}
+	l.h.health.try(&sel.query.Policy, now)
 	return l, ""
 }
 
@@ -94,11 +95,12 @@ func (l *Lease) take(q *Query, c *plan.Candidate, row *Row, now time.Time) Reaso
 			return SlotFull
 		}
 	}
+	t := l.h.meters[1].told(now)
 	for i := range l.h.meters {
-		epoch, ok := l.h.meters[i].reserve(&l.h.limits[i], &l.need, l.nodes, now)
+		epoch, ok := l.h.meters[i].reserve(&l.h.limits[i], &l.need, l.nodes, &t, now)
 		if !ok {
 			var v verdict
-			l.h.meters[i].check(&v, &l.h.limits[i], &l.need, l.nodes, now)
+			l.h.meters[i].check(&v, &l.h.limits[i], &l.need, l.nodes, &t, now)
 			return limitReasons[v.dim]
 		}
 		l.taken[i], l.metes[i] = epoch, true

@@ -34,6 +34,7 @@ type Scheduler struct {
 	credentials *xsync.Map[string, *credential]
 	healths     *xsync.Map[string, *health]
 	turns       *xsync.Map[string, *turns]
+	levels      *xsync.Map[string, *levels]
 	resort      resorts
 	outputs     *xsync.Map[string, *average]
 
@@ -56,6 +57,7 @@ func New(cfg Config) *Scheduler {
 		credentials: xsync.NewMap[string, *credential](),
 		healths:     xsync.NewMap[string, *health](),
 		turns:       xsync.NewMap[string, *turns](),
+		levels:      xsync.NewMap[string, *levels](),
 		resort:      newResorts(),
 		outputs:     xsync.NewMap[string, *average](),
 		queued:      xsync.NewMap[string, *atomic.Int64](),
