@@ -218,6 +218,11 @@ func (w *world) run(t testing.TB, ctx context.Context, change func(*Request)) (*
 	return res, rec
 }
 
+// candidates are those of a model.
+func (w *world) candidates(r *Request, model string) []plan.Candidate {
+	return plan.Expand(w.view, r.Principal, resolve.Decision{Requested: model, Model: model}, configv1.Protocol_PROTOCOL_OPENAI_CHAT)
+}
+
 func (w *world) path() string { return strings.Join(w.calls, " ") }
 
 func TestFailuresLeadWhereTheTableSays(t *testing.T) {

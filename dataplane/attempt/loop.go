@@ -75,7 +75,7 @@ func (x *run) loop(ctx context.Context) {
 		if f == nil {
 			x.res.Stop = StopOK
 			if af := x.res.Answer.Fault; af != nil {
-				try.Class, try.Consumed = af.Class, af.Consumption()
+				try.Class, try.Consumed = af.Class, fault.ConsumedCertain
 				x.res.Stop = StopNotRetryable
 			}
 			try.OK = true
@@ -396,7 +396,7 @@ func (x *run) repeat(c *plan.Candidate, f *fault.Error, r row, rests *schedule.R
 func (x *run) single() bool {
 	if x.lone == nil {
 		q := x.query
-		q.Groups = x.groups
+		q.Groups = x.reachable()
 		q.In = func(_ int, c *plan.Candidate) bool { return x.roleAllowed(c) }
 		one := x.scheduler.Usable(&q, x.r.Candidates, x.skip, time.Now()) == 1
 		x.lone = &one

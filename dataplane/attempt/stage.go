@@ -126,10 +126,31 @@ func (x *run) roleAllowed(c *plan.Candidate) bool {
 	return true
 }
 
+// reachable are the groups that candidates may come from, fallbacks included.
+func (x *run) reachable() []string {
+	out := slices.Clone(x.r.Groups)
+	if !x.mayEnter() {
+		return out
+	}
+	for i := 0; i < len(out); i++ {
+		for _, g := range x.r.Scheduling.Fallback(out[i]) {
+			if !slices.Contains(out, g) {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// mayEnter reports whether groups may be entered as fallbacks.
+func (x *run) mayEnter() bool {
+	return x.r.Scheduling.Fallback != nil && x.r.Policy.Mode != configv1.FallbackMode_FALLBACK_MODE_OFF && !x.strict && x.r.Principal.Method != auth.Passthrough
+}
+
 // enterFallback goes to the next group that may stand in for the ones that have no
 // candidate left. It reports whether there is one.
 func (x *run) enterFallback() bool {
-	if x.r.Scheduling.Fallback == nil || x.r.Policy.Mode == configv1.FallbackMode_FALLBACK_MODE_OFF || x.strict || x.r.Principal.Method == auth.Passthrough {
+	if !x.mayEnter() {
 		return false
 	}
 	for _, from := range append(slices.Clone(x.r.Groups), x.entered...) {

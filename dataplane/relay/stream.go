@@ -188,20 +188,21 @@ func (s *Stream) read() (semantic bool, f *fault.Error) {
 		}
 		ended := s.decoder.Terminated()
 		o := s.decoder.Observe(frame)
+		half := frame.Tail && !s.decoder.Terminated() // an event, behind which the error event could not be read
 		switch o.Kind {
 		case protocol.UsageOnly:
 			if s.convert == nil {
 				continue // the gateway asked for it, not the client
 			}
 		case protocol.Semantic, protocol.Terminal:
-			semantic = semantic || f == nil
+			semantic = semantic || f == nil && !half
 		case protocol.Error:
 			if f == nil && !ended {
 				f = o.Fault
 			}
 		}
-		if frame.Tail && !s.decoder.Terminated() {
-			continue // half an event, behind which the error event could not be read
+		if half {
+			continue
 		}
 		switch {
 		case s.rewrite != nil:
