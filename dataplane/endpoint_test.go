@@ -139,10 +139,12 @@ const (
 func TestEveryOperationIsAUseThatScopesKnow(t *testing.T) {
 	t.Parallel()
 	for use, operations := range map[auth.Operation][]protocol.Operation{
-		auth.Generate:   {protocol.OpGenerate, protocol.OpCountTokens, protocol.OpCompact, protocol.OpModerate},
+		auth.Generate:   {protocol.OpGenerate, protocol.OpCountTokens, protocol.OpCompact, protocol.OpModerate, protocol.OpResponses},
 		auth.ListModels: {protocol.OpListModels, protocol.OpGetModel},
 		auth.Embed:      {protocol.OpEmbed, protocol.OpEmbedBatch},
 		auth.Rerank:     {protocol.OpRerank},
+		auth.Realtime:   {protocol.OpRealtime},
+		auth.Raw:        {protocol.OpRaw},
 		auth.Images:     {protocol.OpImage, protocol.OpImageEdit, protocol.OpImageVariation, protocol.OpPredict},
 		auth.Audio:      {protocol.OpSpeech, protocol.OpTranscribe, protocol.OpTranslate},
 		auth.Video: {

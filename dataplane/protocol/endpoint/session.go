@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,6 +162,10 @@ func (d *Dialog) configured(r *wirejson.Reader, where string, edits *[]protocol.
 						note(d.transcribed(r, where+".audio.input.transcription.model"))
 					}
 				}
+			}
+		default:
+			if strings.EqualFold(string(r.Name()), "model") { // which some servers read as the model
+				note(&fault.Error{Class: fault.InvalidRequest, Param: where + ".model", Public: "The name of a member differs from \"model\" by case alone. Send it as \"model\"."})
 			}
 		}
 	}
