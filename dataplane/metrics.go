@@ -22,6 +22,7 @@ type metrics struct {
 	duration metric.Float64Histogram
 	first    metric.Float64Histogram
 	attempts metric.Int64Counter
+	schedule *schedulerMetrics
 
 	requestSets *xsync.Map[requestLabels, *options]
 	attemptSets *xsync.Map[attemptLabels, *options]
@@ -47,7 +48,7 @@ func newMetrics(m metric.Meter, n *Node) (*metrics, error) {
 		requestSets: xsync.NewMap[requestLabels, *options](),
 		attemptSets: xsync.NewMap[attemptLabels, *options](),
 	}
-	var errs [5]error
+	var errs [6]error
 	seconds := metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 	out.requests, errs[0] = m.Int64Counter("gateway.inbound.requests",
 		metric.WithUnit("{request}"), metric.WithDescription("Requests of clients, by protocol, operation and outcome."))
@@ -63,6 +64,7 @@ func newMetrics(m metric.Meter, n *Node) (*metrics, error) {
 			o.Observe(out.running.Load())
 			return nil
 		}))
+	out.schedule, errs[5] = newSchedulerMetrics(m, n)
 	return out, errors.Join(errs[:]...)
 }
 
@@ -71,6 +73,7 @@ func (m *metrics) request(ctx context.Context, call *inbound.Call, res *attempt.
 	set := m.requestSet(requestLabels{string(call.Target.Protocol), call.Target.Op.String(), outcome})
 	m.requests.Add(ctx, 1, set.add...)
 	m.duration.Record(ctx, took.Seconds(), set.record...)
+	m.schedule.request(ctx, res)
 	for i := range res.Failed {
 		t := &res.Failed[i]
 		m.attempts.Add(ctx, 1, m.attemptSet(attemptLabels{t.Candidate.Provider.GetName(), t.Candidate.CredentialID(), t.Stage, t.Class.String()}).add...)

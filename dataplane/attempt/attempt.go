@@ -173,6 +173,8 @@ type Result struct {
 	// Selections are the decisions, in order; First is the one that stands for the request.
 	Selections []*schedule.Selection
 	Affinity   schedule.Outcome
+	Choice     *schedule.Row // of the candidate that was tried last, in its selection; nil before one
+	Selecting  time.Duration // that all selections took
 	Lossy      func() string // what the conversion of the winner's call did not carry; nil without one
 
 	// Begun says that the head of a stream, and nothing of an answer, went to the

@@ -56,6 +56,7 @@ func (x *run) loop(ctx context.Context) {
 			x.res.Fault = f
 			return
 		}
+		x.res.Choice = &x.sel.Rows[x.at]
 		if f = x.allowed(c, lease); f != nil {
 			x.res.Fault = f
 			return
@@ -208,7 +209,9 @@ func (x *run) selectIn(st step, now time.Time) *schedule.Selection {
 	q := x.query
 	q.Groups, q.Skip, q.Stage = x.groups, x.skip, st.stage
 	q.In = func(_ int, c *plan.Candidate) bool { return x.belongs(st, c) }
+	began := time.Now()
 	sel := x.scheduler.Select(&q, x.r.Candidates, now)
+	x.res.Selecting += time.Since(began)
 	x.res.Selections = append(x.res.Selections, sel)
 	return sel
 }

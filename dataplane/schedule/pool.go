@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 )
 
 // Usable is the number of candidates that configuration and request alone allow.
@@ -17,6 +19,9 @@ func (s *Selection) Usable() int {
 	}
 	return n
 }
+
+// Candidate is the candidate of a row.
+func (s *Selection) Candidate(i int) *plan.Candidate { return &s.candidates[i] }
 
 // pool is how many candidates the stage has.
 func (s *Selection) pool() int {

@@ -32,6 +32,7 @@ type Row struct {
 	Probe   bool   // its breaker is half open: the attempt would be a probe
 	Bound   bool   // the session is bound to it
 	Escaped bool   // it lost its hit and its session, being slow or failing
+	Fled    string // why: error_rate or ttft
 
 	Hit      int64 // tokens of the prompt expected to be cached
 	Priority int   // index of its priority in the stage
@@ -399,9 +400,15 @@ func (sel *Selection) escape(x *scratch) {
 		r := &row.health
 		failing := r.samples >= q.Policy.EscapeMinSamples && r.errs >= q.Policy.EscapeErrorRate
 		slow := r.known && r.ttft > q.Policy.EscapeTTFT && r.ttft > q.Policy.EscapeFactor*median
-		if failing || slow {
-			row.Hit, row.Bound, row.Escaped = 0, false, true
+		switch {
+		case failing:
+			row.Fled = "error_rate"
+		case slow:
+			row.Fled = "ttft"
+		default:
+			continue
 		}
+		row.Hit, row.Bound, row.Escaped = 0, false, true
 	}
 }
 
