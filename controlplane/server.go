@@ -195,7 +195,7 @@ func (s *Server) build(ctx context.Context, pool *pgxpool.Pool, ring seal.Keyrin
 	}
 	meter := s.meters.Meter("aidy/distribute")
 	if p.hub, err = distribute.New(hubStore{p.store, p.catalog}, hubNodes{p.store}, keys{p.store, ring}, p.ca, distribute.Config{
-		Version: s.cfg.Version, Heartbeat: s.cfg.Heartbeat, TrustNodes: s.cfg.SyncInsecure,
+		Version: s.cfg.Version, Heartbeat: s.cfg.Heartbeat, TrustNodes: s.cfg.SyncInsecure, Signals: p.store,
 	}, s.log, meter); err != nil {
 		return nil, err
 	}

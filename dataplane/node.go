@@ -64,7 +64,7 @@ type Node struct {
 	auth       *auth.Authenticator
 	scheduler  *schedule.Scheduler
 	affinity   *affinity.Store
-	fleet      atomic.Int64 // nodes that share the accounts; 0 before anybody told
+	fleet      *fleet
 	transport  *upstream.Transport
 	executor   *attempt.Executor
 	wal        *meter.Log
@@ -101,7 +101,8 @@ func New(cfg Config, deps Deps) (*Node, error) {
 		transport: upstream.New(upstream.Config{MaxIdle: cfg.Upstream.MaxIdle, MaxIdlePerHost: cfg.Upstream.MaxIdlePerHost}),
 		started:   time.Now(),
 	}
-	n.scheduler = schedule.New(schedule.Config{Nodes: n.nodes})
+	n.scheduler = schedule.New(schedule.Config{Nodes: n.nodes, Tell: n.tell})
+	n.fleet = newFleet(n)
 	m := deps.Meters.Meter("github.com/aidy-gateway/aidy-gateway/dataplane")
 	var err error
 	if n.metrics, err = newMetrics(m, n); err != nil {
@@ -121,6 +122,8 @@ func New(cfg Config, deps Deps) (*Node, error) {
 		Version:      cfg.Version,
 		Labels:       cfg.Labels,
 		SecretFolder: cfg.SecretFolder,
+		Swapped:      n.fleet.swapped,
+		Heard:        n.fleet.heard,
 	}, checker, Builders(), n.holder, deps.Dial, m, deps.Log)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the configuration: %w", err)
@@ -173,6 +176,7 @@ func (n *Node) Run(ctx context.Context) error {
 		{Name: "meter", Run: n.runMeter},
 		{Name: "shipper", Run: n.ship},
 		{Name: "configuration", Run: n.subscriber.Run},
+		{Name: "fleet", Run: n.fleet.run},
 		n.httpPart("inference listener", n.inferenceServer(), inference),
 	}
 	group, err := lifecycle.New(lifecycle.Config{Drain: n.cfg.Drain}, n.log, parts...)

@@ -16,6 +16,7 @@ func (n *Node) opsServer() *http.Server {
 	})
 	mux.HandleFunc("GET /readyz", n.readyz)
 	mux.HandleFunc("GET /status", n.status)
+	mux.HandleFunc("GET /runtime", n.serveRuntime)
 	if n.deps.Metrics != nil {
 		mux.Handle("GET /metrics", n.deps.Metrics)
 	}
@@ -75,29 +76,6 @@ func (n *Node) status(w http.ResponseWriter, _ *http.Request) {
 		"usage_log":     map[string]any{"bytes": n.wal.Size(), "fill": n.wal.Fill(), "last": n.wal.Last(), "acknowledged": n.wal.Acked()},
 		"cooldowns":     n.cooldowns(time.Now()),
 	})
-}
-
-// cooldown is a cooldown as operators read it.
-type cooldown struct {
-	Scope     string    `json:"scope"`
-	Subject   string    `json:"subject"`
-	Kind      string    `json:"kind"`
-	Started   time.Time `json:"started"`
-	Until     time.Time `json:"until"`
-	Announced bool      `json:"announced"` // the upstream said how long
-	Status    int       `json:"upstream_status"`
-	RequestID string    `json:"request_id"`
-}
-
-func (n *Node) cooldowns(now time.Time) []cooldown {
-	list := []cooldown{}
-	for _, r := range n.scheduler.Rests(now) {
-		list = append(list, cooldown{
-			Scope: r.Scope.String(), Subject: r.Subject, Kind: r.Kind, Started: r.Started.UTC(), Until: r.Until.UTC(),
-			Announced: r.Announced, Status: r.Status, RequestID: r.RequestID,
-		})
-	}
-	return list
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

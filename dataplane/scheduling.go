@@ -91,7 +91,12 @@ func (n *Node) seed() affinity.Seed {
 }
 
 // nodes is how many nodes share the accounts.
-func (n *Node) nodes() int { return max(1, int(n.fleet.Load())) }
+func (n *Node) nodes() int {
+	if n.subscriber == nil {
+		return 1
+	}
+	return max(1, n.subscriber.Nodes())
+}
 
 // fallback names the groups that may be entered after a group: the group's own list, as
 // far as the route does not narrow it.

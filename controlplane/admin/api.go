@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/configcheck"
 	"github.com/aidy-gateway/aidy-gateway/shared/peer"
 	"github.com/aidy-gateway/aidy-gateway/shared/seal"
@@ -47,6 +48,8 @@ type Fleet interface {
 	Revoke(nodeID string)
 	// Retry offers a node again what it refused.
 	Retry(nodeID string)
+	// Tell passes a command, which is stored already, on to the nodes.
+	Tell(g *syncv1.Signal)
 }
 
 // Applied is how far nodes are with a generation.

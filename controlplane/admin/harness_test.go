@@ -22,6 +22,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/migrations"
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/peer"
 	"github.com/aidy-gateway/aidy-gateway/shared/seal"
 	"github.com/aidy-gateway/aidy-gateway/shared/secret"
@@ -43,6 +44,7 @@ type nodes struct {
 	applied Applied
 	list    []*adminv1.Node
 	revoked []string
+	told    []*syncv1.Signal
 }
 
 func (f *nodes) Poke(g uint64) {
@@ -54,7 +56,13 @@ func (f *nodes) WaitApplied(context.Context, uint64, int) Applied { return f.app
 func (f *nodes) Nodes(context.Context) ([]*adminv1.Node, error)   { return f.list, nil }
 func (f *nodes) Changed() <-chan struct{}                         { return make(chan struct{}) }
 func (f *nodes) Retry(string)                                     {}
-func (f *nodes) Revoke(id string)                                 { f.revoked = append(f.revoked, id) }
+
+func (f *nodes) Tell(g *syncv1.Signal) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, g)
+}
+func (f *nodes) Revoke(id string) { f.revoked = append(f.revoked, id) }
 
 type entries struct{ asked []ledger.Filter }
 

@@ -30,7 +30,6 @@ func MissingMethods() []Missing {
 			"RolloutService.PauseRollout", "RolloutService.AbortRollout",
 		}},
 		{"live views of the fleet", []string{"ObserveService.WatchOverview", "ObserveService.WatchPool"}},
-		{"commands to the running state of nodes", []string{"ObserveService.ClearRuntime", "ObserveService.FlushAffinity"}},
 		{"active probes", []string{"UpstreamService.TestCredential"}},
 		{"credit bookings", []string{"CreditService.AdjustConsumerCredit", "CreditService.AdjustConsumerAPIKeyCredit"}},
 		{"corrections of the ledger", []string{"LedgerService.Refund", "LedgerService.Adjust", "LedgerService.Reverse"}},

@@ -29,7 +29,7 @@ func (a *API) register(server *connect.Server) {
 	adminv1connect.RegisterLedgerServiceHandler(server, ledgerService{api: a})
 	adminv1connect.RegisterSettingsServiceHandler(server, settingsService{a})
 	adminv1connect.RegisterRolloutServiceHandler(server, rolloutService{api: a})
-	adminv1connect.RegisterObserveServiceHandler(server, adminv1connect.UnimplementedObserveServiceHandler{})
+	adminv1connect.RegisterObserveServiceHandler(server, observeService{api: a})
 	adminv1connect.RegisterLogServiceHandler(server, adminv1connect.UnimplementedLogServiceHandler{})
 }
 

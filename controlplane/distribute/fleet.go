@@ -244,10 +244,40 @@ const fleetInterval = 2 * time.Second
 func (h *Hub) watchFleet(ctx context.Context) error {
 	for {
 		h.lookAround(ctx)
+		h.count()
 		if err := sleep(ctx, fleetInterval); err != nil {
 			return err
 		}
 	}
+}
+
+// count counts the nodes that are connected to any replica, and lets nodes know when
+// their number changed: they divide limits by it.
+func (h *Hub) count() {
+	nodes, reports := h.fleet.all()
+	streaming, now := h.streaming(), time.Now()
+	counted := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		if n.RevokedAt.IsZero() && h.alive(n.ID, reports, streaming, now) {
+			counted[n.ID] = true
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.sessions {
+		counted[s.nodeID] = true // it came meanwhile
+	}
+	h.counted = counted
+	for s := range h.sessions {
+		s.rouse() // a session sends its node nothing if it knows the number
+	}
+}
+
+// connected is how many nodes are connected, at whichever replica.
+func (h *Hub) connected() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.counted)
 }
 
 func (h *Hub) readFleet(ctx context.Context) error {

@@ -44,8 +44,9 @@ type Config struct {
 	// that are not known. Only for a listener on the loopback interface or within
 	// the process.
 	TrustNodes bool
-	// Signals receives the soft state that nodes report. Default: it is dropped.
-	Signals func(ctx context.Context, nodeID string, signals []*syncv1.Signal)
+	// Signals is where replicas exchange the soft state of nodes. Default: the nodes of
+	// this replica hear of each other alone.
+	Signals Signals
 }
 
 func (c *Config) defaults() {
@@ -88,12 +89,15 @@ type Hub struct {
 	poke    chan struct{}
 	fetches *semaphore.Weighted
 	fleet   fleet
+	signals signals
+	share   chan struct{} // there are signals for other replicas
 
 	mu       sync.Mutex // guards what follows; never held while sending or reading
 	sessions map[*session]struct{}
 	stuck    bool
 	stopped  bool
-	changed  chan struct{} // closed and replaced when a state or a report arrives
+	counted  map[string]bool // nodes that are connected, at any replica
+	changed  chan struct{}   // closed and replaced when a state or a report arrives
 }
 
 var _ syncv1connect.ConfigSyncServiceHandler = (*Hub)(nil)
@@ -108,9 +112,10 @@ func New(store Store, nodes Nodes, keys Keys, ca Authority, cfg Config, log zero
 		cfg: cfg, store: store, nodes: nodes, keys: keys, ca: ca,
 		log:   log.With().Str("component", "distribute").Logger(),
 		heads: make(chan Head, 1), poke: make(chan struct{}, 1), fetches: semaphore.NewWeighted(int64(cfg.Fetches)),
-		sessions: map[*session]struct{}{}, changed: make(chan struct{}),
+		sessions: map[*session]struct{}{}, changed: make(chan struct{}), counted: map[string]bool{}, share: make(chan struct{}, 1),
 	}
 	h.fleet.init()
+	h.signals.init()
 	var err error
 	if h.m, err = newMetrics(meter, h); err != nil {
 		return nil, err
@@ -129,6 +134,10 @@ func (h *Hub) Run(ctx context.Context) error {
 	g.Go(func() error { return h.follow(ctx) })
 	g.Go(func() error { return h.watchHealth(ctx) })
 	g.Go(func() error { return h.watchFleet(ctx) })
+	if h.cfg.Signals != nil {
+		g.Go(func() error { return h.shareSignals(ctx) })
+		g.Go(func() error { return h.readSignals(ctx) })
+	}
 	return g.Wait()
 }
 

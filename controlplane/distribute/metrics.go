@@ -11,8 +11,8 @@ import (
 )
 
 type metrics struct {
-	deltas, needFetches, fetches, refusals, failures, backwards metric.Int64Counter
-	byView                                                      map[syncv1.View]metric.MeasurementOption
+	deltas, needFetches, fetches, refusals, failures, backwards, signals metric.Int64Counter
+	byView                                                               map[syncv1.View]metric.MeasurementOption
 }
 
 func newMetrics(m metric.Meter, h *Hub) (*metrics, error) {
@@ -32,6 +32,7 @@ func newMetrics(m metric.Meter, h *Hub) (*metrics, error) {
 	counter(&x.refusals, "gateway.config.refused", "{report}", "Reports of nodes that did not take a generation whole, by reason.")
 	counter(&x.failures, "gateway.config.follow_failures", "{failure}", "Times the stored configuration could not be followed.")
 	counter(&x.backwards, "gateway.config.backwards", "{event}", "Times the stored generation was found lower than the served one.")
+	counter(&x.signals, "gateway.fleet.signals_dropped", "{signal}", "Soft state of nodes that was not passed on, because its node told too much.")
 	_, err := m.Int64ObservableGauge("gateway.config.streams", metric.WithUnit("{stream}"), metric.WithDescription("Open streams to nodes."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			h.mu.Lock()
@@ -59,6 +60,8 @@ func (x *metrics) fetch(v syncv1.View) { x.fetches.Add(context.Background(), 1, 
 func (x *metrics) refused(ctx context.Context, reason string) {
 	x.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
 }
+
+func (x *metrics) signalsDropped(ctx context.Context, n int) { x.signals.Add(ctx, int64(n)) }
 
 func (x *metrics) failed(ctx context.Context) { x.failures.Add(ctx, 1) }
 

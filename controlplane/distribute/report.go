@@ -22,8 +22,8 @@ func (h *Hub) Report(ctx context.Context, req *syncv1.ReportRequest) (*syncv1.Re
 	if err != nil {
 		return nil, err
 	}
-	if len(req.GetSignals()) > 0 && h.cfg.Signals != nil {
-		h.cfg.Signals(ctx, id, req.GetSignals())
+	if len(req.GetSignals()) > 0 {
+		h.heard(ctx, id, req.GetSignals())
 	}
 	if req.GetView() == syncv1.View_VIEW_UNSPECIFIED {
 		if len(req.GetSignals()) > 0 {

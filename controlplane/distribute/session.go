@@ -30,6 +30,9 @@ type session struct {
 	fetching map[syncv1.View]bool
 	keys     *syncv1.ContentKeys
 	warned   map[syncv1.View]bool
+
+	signalled uint64 // how far the node has the soft state of others
+	nodes     int    // connected nodes, as the node was told
 }
 
 func (s *session) rouse() {
@@ -91,6 +94,7 @@ func (h *Hub) join(s *session) {
 		}
 	}
 	h.sessions[s] = struct{}{}
+	h.counted[s.nodeID] = true
 	if h.stopped {
 		s.leave("the control plane is stopping")
 	}
@@ -145,18 +149,20 @@ func (s *session) run(ctx context.Context) error {
 
 func (s *session) hello() error {
 	st := s.hub.state.Load()
+	s.nodes = s.hub.connected()
 	return s.send(&syncv1.WatchResponse{Msg: &syncv1.WatchResponse_Hello{Hello: &syncv1.Hello{
 		ServerVersion: s.hub.cfg.Version, Identity: st.identity.at.proto(), Policy: st.policy.at.proto(),
 		ServerTime: timestamppb.Now(), PgCheckedAt: timestamppb.New(st.checkedAt),
-		HeartbeatIntervalMs: s.hub.cfg.Heartbeat.Milliseconds(),
+		HeartbeatIntervalMs: s.hub.cfg.Heartbeat.Milliseconds(), Nodes: int32(s.nodes),
 	}}})
 }
 
 func (s *session) heartbeat() error {
 	st := s.hub.state.Load()
+	s.nodes = s.hub.connected()
 	return s.send(&syncv1.WatchResponse{Msg: &syncv1.WatchResponse_Heartbeat{Heartbeat: &syncv1.Heartbeat{
 		Identity: st.identity.at.proto(), Policy: st.policy.at.proto(),
-		ServerTime: timestamppb.Now(), PgCheckedAt: timestamppb.New(st.checkedAt),
+		ServerTime: timestamppb.Now(), PgCheckedAt: timestamppb.New(st.checkedAt), Nodes: int32(s.nodes),
 	}}})
 }
 
@@ -181,7 +187,12 @@ func (s *session) catchUp() error {
 			return err
 		}
 	}
-	return nil
+	if s.nodes != s.hub.connected() {
+		if err := s.heartbeat(); err != nil {
+			return err
+		}
+	}
+	return s.passSignals()
 }
 
 // offer sends the way from what the node was last offered to a state of a view.

@@ -83,8 +83,8 @@ func (s *Store) Maintain(ctx context.Context) error {
 			return fmt.Errorf("remove old rows: %w", s.cat.classify(err, nil))
 		}
 	}
-	if _, err := s.pool.Exec(ctx, "DELETE FROM fleet_signal WHERE created_at < clock_timestamp() - make_interval(secs => $1)", signalLife.Seconds()); err != nil {
-		return fmt.Errorf("remove old signals: %w", s.cat.classify(err, nil))
+	if err := s.DropSignals(ctx); err != nil {
+		return err
 	}
 	for {
 		n, err := s.sweepBlobs(ctx)

@@ -47,6 +47,7 @@ var errErrorBody = errors.New("the upstream did not finish its error answer in t
 func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Lease, try *Tried) (f *fault.Error) {
 	x.attempts++
 	x.sent = time.Now()
+	x.lease = lease
 	defer lease.Release()
 	call, f := x.call(c)
 	if f != nil {
@@ -217,6 +218,7 @@ func (x *run) commit(h http.Header, resp *http.Response, c *plan.Candidate) (beg
 		// As soon as it is known: who waits for a slow account must not be sent there.
 		x.scheduler.FirstToken(c, &x.query.Policy, now.Sub(x.sent), x.query.PromptTokens, x.sel.Rows[x.at].Hit, now)
 	}
+	x.lease.Disproved()
 	x.res.Winner = c
 	if x.conv == nil {
 		relay.CopyHeader(h, resp.Header)

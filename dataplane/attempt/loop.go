@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
 )
 
 // run is the state of one request.
@@ -27,14 +29,15 @@ type run struct {
 	strict   bool            // the request must not leave its warm scope
 	skip     map[string]schedule.Reason
 
-	groups   []string // that candidates come from at the moment
-	entered  []string // groups that were entered as fallbacks
-	sameDone bool     // the one retry on the same candidate is spent
-	waited   bool     // a wait that an upstream asked for was made
-	possible int      // replays after a possible consumption
-	retries  int      // on a single candidate
-	lone     *bool    // there is one candidate only; nil before somebody asked
-	again    bool     // the next attempt is on the same candidate
+	groups   []string        // that candidates come from at the moment
+	entered  []string        // groups that were entered as fallbacks
+	sameDone bool            // the one retry on the same candidate is spent
+	waited   bool            // a wait that an upstream asked for was made
+	possible int             // replays after a possible consumption
+	retries  int             // on a single candidate
+	lone     *bool           // there is one candidate only; nil before somebody asked
+	lease    *schedule.Lease // of the attempt at hand
+	again    bool            // the next attempt is on the same candidate
 	pause    time.Duration
 	sent     time.Time // when the attempt at hand began
 
@@ -185,10 +188,19 @@ func (x *run) find(ctx context.Context, now time.Time) (*plan.Candidate, schedul
 					break
 				}
 			}
+			if n == 0 && x.first == nil && len(x.entered) == 0 {
+				// No other model stands in for one that is out only by the word of others.
+				if c, stage, lease, f := x.doubt(ctx, []step{st}, x.groups, true, now); lease != nil || f != nil {
+					return c, stage, lease, f
+				}
+			}
 		}
 		if !x.enterFallback() {
 			break
 		}
+	}
+	if c, stage, lease, f := x.doubt(ctx, x.steps(), append(slices.Clone(x.r.Groups), x.entered...), false, now); lease != nil || f != nil {
+		return c, stage, lease, f
 	}
 	if x.r.Policy.LastResort && x.attempts == 0 && x.refused != nil {
 		if i, ok := x.scheduler.LastResort(x.refused, now); ok {
@@ -202,6 +214,32 @@ func (x *run) find(ctx context.Context, now time.Time) (*plan.Candidate, schedul
 		}
 	}
 	return nil, 0, nil, nil
+}
+
+// doubt looks, among the candidates of some steps, for one that is out only by the word
+// of other nodes, and takes its slot.
+func (x *run) doubt(ctx context.Context, steps []step, groups []string, alone bool, now time.Time) (*plan.Candidate, schedule.Stage, *schedule.Lease, *fault.Error) {
+	at := func(c *plan.Candidate) int {
+		return slices.IndexFunc(steps, func(st step) bool { return x.belongs(st, c) })
+	}
+	q := x.query
+	q.Groups, q.Skip = groups, x.skip
+	q.In = func(_ int, c *plan.Candidate) bool { return at(c) >= 0 }
+	for {
+		sel, ok := x.scheduler.Doubt(&q, x.r.Candidates, alone, now)
+		if !ok {
+			return nil, 0, nil, nil
+		}
+		sel.Stage = steps[at(&x.r.Candidates[sel.Order[0]])].stage
+		c, lease, anew, f := x.acquire(ctx, sel)
+		if lease != nil {
+			x.res.Selections = append(x.res.Selections, sel)
+		}
+		if !anew {
+			return c, sel.Stage, lease, f
+		}
+		q.Skip = x.skip
+	}
 }
 
 // selectIn is one selection among the candidates of a step.
@@ -309,7 +347,7 @@ func (x *run) after(ctx context.Context, c *plan.Candidate, f *fault.Error, try 
 	}
 	_, known := table[f.Class]
 	row := x.rowOf(f, c)
-	if f.Class.Upstream() && known {
+	if f.Class.Upstream() && known && !x.renewed(c, f) {
 		x.rest(c, f, row, try)
 	}
 	switch {
@@ -422,6 +460,24 @@ func (x *run) replayable(f *fault.Error) bool {
 	return false
 }
 
+// renewed reports an authentication failure of a secret that was replaced since: it says
+// nothing of the present one.
+func (x *run) renewed(c *plan.Candidate, f *fault.Error) bool {
+	return f.Class == fault.Auth && x.secretVersion(x.current.Load(), c) != x.secretVersion(x.query.View, c)
+}
+
+// secretVersion is the version of a candidate's secret in a View; 0 if it has none.
+func (x *run) secretVersion(v *snapshot.View, c *plan.Candidate) int64 {
+	if c.Credential == nil {
+		return 0
+	}
+	s := v.Secret(c.TenantID, c.CredentialID())
+	if s == nil {
+		return 0
+	}
+	return s.Version
+}
+
 // rest tells the scheduler of a failure.
 func (x *run) rest(c *plan.Candidate, f *fault.Error, r row, try *Tried) {
 	if r.cooldown == 0 && f.RetryAfter == 0 {
@@ -439,6 +495,10 @@ func (x *run) rest(c *plan.Candidate, f *fault.Error, r row, try *Tried) {
 	if f.Class == fault.Connect && f.Proxy {
 		scope = schedule.Proxy // the way is broken, not where it leads
 	}
+	secret := int64(0)
+	if f.Class == fault.Auth {
+		secret = x.secretVersion(x.query.View, c)
+	}
 	try.Cooldown = x.scheduler.Failed(c, schedule.Failure{
 		Scope:     scope,
 		Kind:      r.kind,
@@ -450,6 +510,7 @@ func (x *run) rest(c *plan.Candidate, f *fault.Error, r row, try *Tried) {
 		Disable:   f.Class == fault.Auth && c.Credential.GetOnAuthFailure() == configv1.OnAuthFailure_ON_AUTH_FAILURE_DISABLE,
 		Status:    f.UpstreamStatus,
 		RequestID: x.r.ID,
+		Secret:    secret,
 	}, time.Now())
 }
 

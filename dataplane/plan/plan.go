@@ -362,3 +362,18 @@ func endpoint(p *configv1.Provider, a *Account, protocol configv1.Protocol) (*co
 	}
 	return nil, ""
 }
+
+// AccountOf returns an account of a credential, whatever model it is for; nil if the
+// tenant has none.
+func AccountOf(t *snapshot.Tenant, credential string) *Account {
+	built, _ := t.Built(builderName).(*accounts)
+	if built == nil {
+		return nil
+	}
+	for _, a := range built.all {
+		if a.CredentialID() == credential {
+			return a
+		}
+	}
+	return nil
+}

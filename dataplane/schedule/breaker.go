@@ -60,6 +60,7 @@ type breaker struct {
 	slot      int64             // number of the newest slot; guarded by mu
 	inARow    int               // guarded by mu
 	opened    int               // times in a row; 0 is closed; guarded by mu
+	node      string            // that told it was open; empty where this one counted; guarded by mu
 	until     time.Time         // while open; guarded by mu
 	successes int               // of probes; guarded by mu
 	probing   bool              // guarded by mu
@@ -69,10 +70,16 @@ type breaker struct {
 // state is closed, open, or half open once the time of being open is over. busy says
 // that a half open one takes no probe at the moment.
 func (b *breaker) state(now time.Time) (c circuit, until time.Time, busy bool) {
+	return b.stateOf(false, now)
+}
+
+// stateOf is state; with own, a breaker that is open by the word of another node is
+// closed.
+func (b *breaker) stateOf(own bool, now time.Time) (c circuit, until time.Time, busy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.opened == 0:
+	case b.opened == 0, own && b.node != "":
 		return closed, time.Time{}, false
 	case now.Before(b.until):
 		return open, b.until, false
@@ -108,6 +115,9 @@ func (b *breaker) count(failed bool, now time.Time) (changed bool) {
 	defer b.mu.Unlock()
 	if b.opened > 0 {
 		if now.Before(b.until) {
+			if failed {
+				b.node = "" // what others told is so
+			}
 			return false // of an attempt that began before it opened
 		}
 		if failed {
@@ -144,13 +154,14 @@ func (b *breaker) count(failed bool, now time.Time) (changed bool) {
 func (b *breaker) trip(now time.Time) {
 	b.opened++
 	b.until = now.Add(min(breakerOpen<<min(b.opened-1, 8), breakerOpenMax))
-	b.successes, b.inARow = 0, 0
+	b.successes, b.inARow, b.node = 0, 0, ""
 }
 
 // clear closes the breaker and forgets what it counted. The caller holds b.mu.
 func (b *breaker) clear() {
 	b.requests, b.failures = [breakerSlots]int{}, [breakerSlots]int{}
 	b.inARow, b.opened, b.successes, b.until = 0, 0, 0, time.Time{}
+	b.node = ""
 }
 
 // reset closes the breaker and reports whether it was open.
@@ -201,7 +212,8 @@ type BreakerState struct {
 	Key   string // provider|upstream|model|class
 	State string // open or half_open
 	Until time.Time
-	Times int // it opened in a row
+	Times int    // it opened in a row
+	Node  string // that told of it; empty for this one
 }
 
 // Breakers returns the breakers that are not closed.
@@ -210,7 +222,7 @@ func (s *Scheduler) Breakers(now time.Time) []BreakerState {
 	s.breakers.byKey.Range(func(key string, b *breaker) bool {
 		if c, until, _ := b.state(now); c != closed {
 			b.mu.Lock()
-			out = append(out, BreakerState{Key: key, State: c.String(), Until: until, Times: b.opened})
+			out = append(out, BreakerState{Key: key, State: c.String(), Until: until, Times: b.opened, Node: b.node})
 			b.mu.Unlock()
 		}
 		return true

@@ -39,6 +39,10 @@ const (
 	// not open yet.
 	SpilloverClosed Reason = "spillover_closed"
 
+	// doubtBusy is of a candidate that others told to be out, while an attempt is made
+	// against their word.
+	doubtBusy Reason = "doubt_busy"
+
 	cooldownPrefix = "cooldown_"
 	limitPrefix    = "limit_"
 )
@@ -102,7 +106,7 @@ func static(q *Query, c *plan.Candidate, h *handle, now time.Time) Reason {
 		}
 	}
 	switch {
-	case h.credential.invalid.Load() != nil:
+	case h.credential.invalidity(q.own, now) != nil:
 		return AuthInvalid
 	case c.Model == nil:
 		return ModelUnsupported

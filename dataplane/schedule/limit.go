@@ -83,7 +83,8 @@ type meter struct {
 
 	// What the provider said, for a meter of learned limits. It is guarded by mu.
 	learned [endOfDims]lesson
-	epoch   uint64 // grows with each observation, which counts what was taken before
+	set     [endOfDims]float64 // configured, for operators; negative is none
+	epoch   uint64             // grows with each observation, which counts what was taken before
 }
 
 // lesson is what a provider last said of one of its limits.
@@ -97,6 +98,13 @@ type lesson struct {
 
 // lessonKept is how long an observation counts when none follows.
 const lessonKept = 10 * time.Minute
+
+// configured notes the limits that the configuration has now.
+func (m *meter) configured(limits [endOfDims]float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.set = limits
+}
 
 // verdict is what the limits say of a candidate.
 type verdict struct {
@@ -268,7 +276,7 @@ type LimitState struct {
 	Key     string // quota:<id>, learned:<quota>|<model>, upstream:<id> or provider:<id>
 	Dim     string
 	Used    float64
-	Limit   float64 // 0 for a configured limit, which the configuration tells
+	Limit   float64 // this node's share of a configured one
 	Learned bool
 	At      time.Time // when the provider said it
 }
@@ -284,8 +292,9 @@ func (s *Scheduler) Limits(now time.Time) []LimitState {
 			switch {
 			case !l.at.IsZero() && now.Sub(l.at) < lessonKept:
 				out = append(out, LimitState{Key: key, Dim: d.String(), Used: b.fill(l.limit, l.window, now), Limit: l.limit, Learned: true, At: l.at})
-			case b.used > 0:
-				out = append(out, LimitState{Key: key, Dim: d.String(), Used: b.used, At: b.at})
+			case b.used > 0 && m.set[d] >= 0:
+				limit := share(m.set[d], s.nodes())
+				out = append(out, LimitState{Key: key, Dim: d.String(), Used: b.fill(limit, d.window(), now), Limit: limit, At: b.at})
 			}
 		}
 		return true

@@ -85,6 +85,8 @@ type Query struct {
 
 	// Dry selections change no state.
 	Dry bool
+
+	own bool // what other nodes told does not count
 }
 
 // need is what an attempt takes of the limits of an account that has so many tokens of

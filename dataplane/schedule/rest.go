@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -56,37 +55,70 @@ type Rest struct {
 	Status    int    // upstream status that caused it; 0 without an answer
 	RequestID string
 	Node      string // that told of it; empty for this one
+	Secret    int64  // version of the secret that was refused; 0 if it was not about one
 }
 
 // Key names the cooldown.
 func (r Rest) Key() string { return r.Scope.String() + ":" + r.Subject }
 
-// cell holds the cooldown of one key; nil when there was none yet.
-type cell struct{ rest atomic.Pointer[Rest] }
+// cell holds the cooldown of one key as this node met it and as others told of it; nil
+// when there was none yet. One's own word is not lost when another's is doubted.
+type cell struct{ rest, told atomic.Pointer[Rest] }
 
-// active returns the cooldown, if it is not over.
-func (c *cell) active(now time.Time) *Rest {
+// own returns the cooldown that this node met, if it is not over.
+func (c *cell) own(now time.Time) *Rest {
 	if c == nil {
 		return nil
 	}
-	if r := c.rest.Load(); r != nil && now.Before(r.Until) {
+	return running(&c.rest, now)
+}
+
+// heard returns the cooldown that others told of, if it is not over.
+func (c *cell) heard(now time.Time) *Rest {
+	if c == nil {
+		return nil
+	}
+	return running(&c.told, now)
+}
+
+func running(at *atomic.Pointer[Rest], now time.Time) *Rest {
+	if r := at.Load(); r != nil && now.Before(r.Until) {
 		return r
 	}
 	return nil
 }
 
+// active returns the cooldown that ends last, if it is not over.
+func (c *cell) active(now time.Time) *Rest {
+	own, heard := c.own(now), c.heard(now)
+	if own == nil || heard != nil && heard.Until.After(own.Until) {
+		return heard
+	}
+	return own
+}
+
 // set starts a cooldown and reports whether it counts: a longer one that runs is
 // never shortened.
 func (c *cell) set(rest *Rest, now time.Time) bool {
+	at := &c.rest
+	if rest.Node != "" {
+		at = &c.told
+	}
 	for {
-		old := c.rest.Load()
+		old := at.Load()
 		if old != nil && now.Before(old.Until) && !rest.Until.After(old.Until) {
 			return false
 		}
-		if c.rest.CompareAndSwap(old, rest) {
+		if at.CompareAndSwap(old, rest) {
 			return true
 		}
 	}
+}
+
+// end ends both cooldowns and reports whether one ran.
+func (c *cell) end(now time.Time) bool {
+	own, heard := c.rest.Swap(nil), c.told.Swap(nil)
+	return own != nil && now.Before(own.Until) || heard != nil && now.Before(heard.Until)
 }
 
 // cells are the cooldowns of a scheduler, by Rest.Key.
@@ -138,6 +170,7 @@ type Failure struct {
 	Disable   bool          // an auth failure that takes the credential out until it is restored
 	Status    int
 	RequestID string
+	Secret    int64 // version of the secret that was refused; 0 where it is not about one
 }
 
 // MaxAnnounced is the longest wait of an upstream that is obeyed.
@@ -177,6 +210,7 @@ func (s *Scheduler) Failed(c *plan.Candidate, f Failure, now time.Time) *Rest {
 		Source:    source,
 		Status:    f.Status,
 		RequestID: f.RequestID,
+		Secret:    f.Secret,
 	}
 	if s.cells.of(f.Scope, subject).set(rest, now) {
 		s.tell(Signal{Rest: rest})
@@ -197,11 +231,15 @@ func (s *Scheduler) Succeeded(c *plan.Candidate) {
 }
 
 // resting returns the first cooldown of the candidate, in the order of the scopes,
-// that ends last of all that run.
-func (h *handle) resting(now time.Time) *Rest {
+// that ends last of all that run. With own, what other nodes told does not count.
+func (h *handle) resting(own bool, now time.Time) *Rest {
 	var longest *Rest
 	for _, c := range h.cells {
-		if r := c.active(now); r != nil && (longest == nil || r.Until.After(longest.Until)) {
+		r := c.own(now)
+		if !own {
+			r = c.active(now)
+		}
+		if r != nil && (longest == nil || r.Until.After(longest.Until)) {
 			longest = r
 		}
 	}
@@ -211,62 +249,26 @@ func (h *handle) resting(now time.Time) *Rest {
 // announced reports whether the upstream itself asked for a wait that is not over.
 func (h *handle) announced(now time.Time) bool {
 	for _, c := range h.cells {
-		if r := c.active(now); r != nil && r.Announced {
-			return true
+		for _, r := range [...]*Rest{c.own(now), c.heard(now)} {
+			if r != nil && r.Announced {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// Rests returns the cooldowns that are not over, for operators.
+// Rests returns the cooldowns that are not over, for operators: one's own and what
+// others told.
 func (s *Scheduler) Rests(now time.Time) []Rest {
 	var out []Rest
 	s.cells.byKey.Range(func(_ string, c *cell) bool {
-		if r := c.active(now); r != nil {
-			out = append(out, *r)
+		for _, r := range [...]*Rest{c.own(now), c.heard(now)} {
+			if r != nil {
+				out = append(out, *r)
+			}
 		}
 		return true
 	})
 	return out
-}
-
-// Clear ends the cooldowns and opens the breakers whose key names the subject, and
-// makes a credential usable that failed to authenticate; an empty subject means all.
-// It returns how many it ended.
-func (s *Scheduler) Clear(subject string, now time.Time) (ended int) {
-	names := func(key string) bool {
-		if subject == "" {
-			return true
-		}
-		_, ids, _ := strings.Cut(key, ":")
-		for id := range strings.SplitSeq(ids, "|") {
-			if id == subject {
-				return true
-			}
-		}
-		return ids == subject
-	}
-	s.cells.byKey.Range(func(key string, c *cell) bool {
-		if names(key) && c.active(now) != nil {
-			c.rest.Store(nil)
-			ended++
-		}
-		return true
-	})
-	s.breakers.byKey.Range(func(key string, b *breaker) bool {
-		if names("breaker:"+key) && b.reset() {
-			ended++
-		}
-		return true
-	})
-	s.credentials.Range(func(key string, c *credential) bool {
-		if subject == "" || key == subject {
-			c.fails.Store(0)
-			if c.invalid.Swap(nil) != nil {
-				ended++
-			}
-		}
-		return true
-	})
-	return ended
 }

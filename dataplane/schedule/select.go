@@ -221,16 +221,20 @@ func (sel *Selection) runtime(s *Scheduler, h *handle, i int, now time.Time) Rea
 	if r, ok := q.Skip[c.ID]; ok {
 		return r
 	}
-	if r := h.resting(now); r != nil {
+	if r := h.resting(q.own, now); r != nil {
 		row.rest = r
-		if sel.earliest.IsZero() || r.Until.Before(sel.earliest) {
-			sel.earliest = r.Until
+		end := r.Until
+		if r.Node != "" {
+			end = now // the word of others is doubted before long
+		}
+		if sel.earliest.IsZero() || end.Before(sel.earliest) {
+			sel.earliest = end
 		}
 		return cooldown(r.Kind)
 	}
 	row.Probe = false
 	for _, b := range h.breakersOf(&q.Policy) {
-		switch state, until, busy := b.state(now); {
+		switch state, until, busy := b.stateOf(q.own, now); {
 		case state == open:
 			if sel.earliest.IsZero() || until.Before(sel.earliest) {
 				sel.earliest = until

@@ -68,6 +68,7 @@ type Lease struct {
 	slots    [3]bool
 	probe    [breakerClasses]bool
 	breakers *[breakerClasses]*breaker
+	doubt    *atomic.Bool // that the word of other nodes is true; nil if that is not tried
 
 	once    sync.Once
 	settled sync.Once
@@ -105,6 +106,11 @@ func (l *Lease) take(q *Query, c *plan.Candidate, row *Row, now time.Time) Reaso
 		}
 		l.taken[i], l.metes[i] = epoch, true
 	}
+	if q.own {
+		if l.doubt = l.s.doubt(c); l.doubt == nil {
+			return doubtBusy
+		}
+	}
 	if row.Probe {
 		l.breakers = l.h.breakersOf(&q.Policy)
 		for i, b := range l.breakers {
@@ -128,6 +134,9 @@ func (l *Lease) undo(now time.Time) {
 			if taken {
 				l.breakers[i].release()
 			}
+		}
+		if l.doubt != nil {
+			l.doubt.Store(false)
 		}
 		for i, taken := range l.slots {
 			if taken {

@@ -39,6 +39,8 @@ type Scheduler struct {
 	outputs     *xsync.Map[string, *average]
 
 	queued  *xsync.Map[string, *atomic.Int64] // by candidate set
+	doubts  *xsync.Map[string, *atomic.Bool]  // by candidate set; an attempt against the word of others runs
+	cleared clearings
 	tickets atomic.Uint64
 }
 
@@ -61,6 +63,7 @@ func New(cfg Config) *Scheduler {
 		resort:      newResorts(),
 		outputs:     xsync.NewMap[string, *average](),
 		queued:      xsync.NewMap[string, *atomic.Int64](),
+		doubts:      xsync.NewMap[string, *atomic.Bool](),
 	}
 }
 
@@ -71,6 +74,29 @@ type credential struct {
 	fails   atomic.Int64         // in a row
 	invalid atomic.Pointer[Rest] // disabled after it failed to authenticate
 	quota   atomic.Pointer[quota]
+}
+
+// invalidity is why the credential is out until it is restored; nil if it is not. With
+// own, what other nodes told does not count. Their word ends by itself, too.
+func (c *credential) invalidity(own bool, now time.Time) *Rest {
+	r := c.invalid.Load()
+	if r == nil || r.Node != "" && (own || !now.Before(r.Until)) {
+		return nil
+	}
+	return r
+}
+
+// invalidate takes the credential out and reports whether that is news.
+func (c *credential) invalidate(rest *Rest, now time.Time) bool {
+	for {
+		old := c.invalid.Load()
+		if old != nil && (old.Node == "" || rest.Node != "" && now.Before(old.Until) && !rest.Until.After(old.Until)) {
+			return false
+		}
+		if c.invalid.CompareAndSwap(old, rest) {
+			return true
+		}
+	}
 }
 
 // quota is what is left of an allowance that expires.
@@ -155,6 +181,7 @@ func (s *Scheduler) newHandle(c *plan.Candidate, policy *configv1.CacheSettings)
 	} {
 		h.meters[i] = s.meters.of(key)
 		h.limits[i] = limitsOf(configured[i])
+		h.meters[i].configured(h.limits[i])
 		h.countsReads = h.countsReads || configured[i].GetCountCacheReads()
 		for _, l := range h.limits[i] {
 			h.limited = h.limited || l >= 0
@@ -194,8 +221,8 @@ func (h *handle) minPrefix(p *Policy) int64 {
 
 // invalidate takes a credential out that failed to authenticate, until it is restored.
 func (s *Scheduler) invalidate(c *credential, key string, f Failure, now time.Time) {
-	rest := &Rest{Scope: Credential, Subject: key, Kind: "auth_invalid", Started: now, Status: f.Status, RequestID: f.RequestID}
-	if c.invalid.CompareAndSwap(nil, rest) {
+	rest := &Rest{Scope: Credential, Subject: key, Kind: "auth_invalid", Started: now, Source: f.Source, Status: f.Status, RequestID: f.RequestID, Secret: f.Secret}
+	if c.invalidate(rest, now) {
 		s.tell(Signal{Rest: rest, Invalid: true})
 	}
 }
@@ -268,23 +295,4 @@ func (s *Scheduler) Answered(model string, tokens int64) {
 		old := a.tokens.Load()
 		a.tokens.CompareAndSwap(old, old+(16*tokens-old)/10)
 	}
-}
-
-// Forget drops the state of credentials that the configuration has no more.
-func (s *Scheduler) Forget(lives func(credential string) bool) {
-	s.credentials.Range(func(key string, _ *credential) bool {
-		if !lives(key) {
-			s.credentials.Delete(key)
-			s.slots.byKey.Delete("c:" + key)
-			s.meters.byKey.Delete("quota:" + key)
-			s.cells.byKey.Delete(Credential.String() + ":" + key)
-		}
-		return true
-	})
-	s.handles.Range(func(a *plan.Account, _ *handle) bool {
-		if !lives(a.CredentialKey) {
-			s.handles.Delete(a)
-		}
-		return true
-	})
 }

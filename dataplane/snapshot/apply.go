@@ -20,13 +20,14 @@ type applier struct {
 	probe    Probe // nil for none
 	opener   Opener
 	holder   *Holder
+	swapped  func(old, now *View, tenants []string) // nil for none
 
 	states [domains]*state
 }
 
-func newApplier(c Checker, b []TenantBuilder, p Probe, o Opener, h *Holder) *applier {
+func newApplier(c Checker, b []TenantBuilder, p Probe, o Opener, h *Holder, swapped func(old, now *View, tenants []string)) *applier {
 	return &applier{
-		checker: c, builders: b, probe: p, opener: o, holder: h,
+		checker: c, builders: b, probe: p, opener: o, holder: h, swapped: swapped,
 		states: [domains]*state{emptyState(), emptyState()},
 	}
 }
@@ -37,6 +38,7 @@ type result struct {
 	view    *View
 	state   *state
 	gone    []dropper
+	tenants []string      // whose policy or secrets the View changes
 	changed []shardUpdate // those of the update that differ from what the node had
 	fresh   int           // pins that were not there before
 	// refused are the violations of this round, in order of shard keys; notices say
@@ -160,9 +162,13 @@ func (a *applier) restore(d domain, from *state, trusted bool) error {
 // returns.
 func (a *applier) commit(r *result) {
 	a.states[r.domain] = r.state
+	old := a.holder.Load()
 	a.holder.store(r.view)
 	for _, s := range r.gone {
 		s.drop()
+	}
+	if a.swapped != nil {
+		a.swapped(old, r.view, r.tenants)
 	}
 }
 

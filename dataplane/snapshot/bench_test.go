@@ -43,7 +43,7 @@ func targetOf(st *state, gen uint64, shards []shardUpdate) Position {
 
 func loaded(t testing.TB, tenants, keys int) *applier {
 	t.Helper()
-	a := newApplier(nil, nil, nil, PlainOpener{}, new(Holder))
+	a := newApplier(nil, nil, nil, PlainOpener{}, new(Holder), nil)
 	ids, pol := sized(tenants, keys)
 	for d, shards := range [domains][]shardUpdate{ids, pol} {
 		applyNow(t, a, update{domain: domain(d), target: targetOf(a.states[d], 1, shards), shards: shards})
@@ -116,7 +116,7 @@ func BenchmarkBootFromDisk(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		again := newApplier(nil, nil, nil, PlainOpener{}, new(Holder))
+		again := newApplier(nil, nil, nil, PlainOpener{}, new(Holder), nil)
 		for d := range domains {
 			j := newJournal(dir, d, "1", 1<<30, zerolog.Nop())
 			img, err := j.open(time.Now())

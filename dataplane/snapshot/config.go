@@ -9,6 +9,7 @@ import (
 
 	connect "connectrpc.com/connect/v2"
 
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/ident"
 	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 )
@@ -48,6 +49,15 @@ type Config struct {
 
 	// Probe tries each View before it serves. Default: none.
 	Probe Probe
+
+	// Swapped hears of every View right after it began to serve: old is the one before,
+	// nil for the first, and tenants are those whose policy or secrets changed. The next
+	// update waits for it. Default: nobody hears.
+	Swapped func(old, now *View, tenants []string)
+
+	// Heard gets what other nodes and operators tell of the running state. What was
+	// told before can come again after each reconnection. Default: nobody does.
+	Heard func(signals []*syncv1.Signal)
 
 	// CompactBytes is how much a journal may grow before a new base state replaces
 	// it. Default 64 MiB.

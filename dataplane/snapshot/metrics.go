@@ -12,6 +12,7 @@ import (
 // metrics are the instruments of the package. All attributes come from fixed lists.
 type metrics struct {
 	refused metric.Int64Counter
+	untolds metric.Int64Counter
 	applied metric.Float64Histogram
 	gauges  func(metric.Callback) (metric.Registration, error)
 
@@ -40,12 +41,15 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	pinned, err6 := m.Int64ObservableGauge("gateway.config.pins",
 		metric.WithUnit("{shard}"),
 		metric.WithDescription("Shards of which a previous version serves, by view."))
+	untolds, err7 := m.Int64Counter("gateway.fleet.signals_untold",
+		metric.WithUnit("{signal}"),
+		metric.WithDescription("Soft state that was not told to the other nodes, because there was too much of it."))
 	return &metrics{
-		refused: refused, applied: applied, lag: lag, staleness: staleness, generation: generation, pinned: pinned,
+		refused: refused, untolds: untolds, applied: applied, lag: lag, staleness: staleness, generation: generation, pinned: pinned,
 		gauges: func(f metric.Callback) (metric.Registration, error) {
 			return m.RegisterCallback(f, lag, staleness, generation, pinned)
 		},
-	}, errors.Join(err1, err2, err3, err4, err5, err6)
+	}, errors.Join(err1, err2, err3, err4, err5, err6, err7)
 }
 
 func viewAttr(d domain) metric.MeasurementOption {
@@ -55,6 +59,8 @@ func viewAttr(d domain) metric.MeasurementOption {
 func (m *metrics) refuse(ctx context.Context, d domain, reason string, n int) {
 	m.refused.Add(ctx, int64(n), metric.WithAttributes(attribute.String("view", d.String()), attribute.String("reason", reason)))
 }
+
+func (m *metrics) untold(n int) { m.untolds.Add(context.Background(), int64(n)) }
 
 func (m *metrics) took(ctx context.Context, d domain, t time.Duration) {
 	m.applied.Record(ctx, t.Seconds(), viewAttr(d))

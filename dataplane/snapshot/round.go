@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -78,7 +79,7 @@ func (a *applier) plan(d domain, old, next *state, changed []shardUpdate) (*resu
 		}
 		next.pins = r.pins(next)
 		return &result{
-			domain: d, view: view, state: next, gone: gone,
+			domain: d, view: view, state: next, gone: gone, tenants: r.tenants(),
 			fresh: r.fresh(next), refused: r.refused(), notices: r.notices,
 		}, nil
 	}
@@ -142,6 +143,17 @@ func (r *round) attempt() (*View, []dropper, error) {
 		return nil, nil, nil
 	}
 	return view, c.gone, nil
+}
+
+// tenants are those whose policy or secrets the round changes.
+func (r *round) tenants() []string {
+	ids := make(map[string]bool)
+	for _, p := range r.pieces {
+		if !r.failed[p.unit] && (p.name.Kind == shard.KindTenant || p.name.Kind == shard.KindCredentials) {
+			ids[p.name.ID] = true
+		}
+	}
+	return slices.Collect(maps.Keys(ids))
 }
 
 // check asks the Checker about the pieces as they would serve.

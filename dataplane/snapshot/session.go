@@ -100,8 +100,10 @@ func (s *Subscriber) stream(ctx context.Context, transport connect.Transport) en
 		se.stopFetch()
 		se.behind.Stop()
 		s.reporter.use(nil)
+		s.teller.use(nil)
 	}()
 	s.reporter.use(client)
+	s.teller.use(client)
 	err := se.run(ctx, messages)
 	end := ending{err: err, progress: se.progress}
 	var away *goaway
@@ -188,6 +190,7 @@ func (se *session) handle(ctx context.Context, m *syncv1.WatchResponse) error {
 	se.s.mu.Unlock()
 	switch m := m.GetMsg().(type) {
 	case *syncv1.WatchResponse_Hello:
+		se.s.fleet.told(int(m.Hello.GetNodes()), now)
 		return se.hello(ctx, m.Hello)
 	case *syncv1.WatchResponse_Keys:
 		if err := se.s.keys.accept(ctx, m.Keys); err != nil {
@@ -199,7 +202,12 @@ func (se *session) handle(ctx context.Context, m *syncv1.WatchResponse) error {
 		return se.needFetch(ctx, m.NeedFetch)
 	case *syncv1.WatchResponse_Heartbeat:
 		se.s.reporter.repeat()
+		se.s.fleet.told(int(m.Heartbeat.GetNodes()), now)
 		return se.heartbeat(ctx, m.Heartbeat)
+	case *syncv1.WatchResponse_Signals:
+		if se.s.cfg.Heard != nil {
+			se.s.cfg.Heard(m.Signals.GetSignals())
+		}
 	case *syncv1.WatchResponse_Goaway:
 		after := time.Duration(min(max(m.Goaway.GetReconnectAfterMs(), 1), maxReconnect.Milliseconds())) * time.Millisecond
 		return &goaway{after: after, reason: m.Goaway.GetReason()}

@@ -45,6 +45,8 @@ type Subscriber struct {
 	enrolment *enrolment
 	age       *age
 	reporter  *reporter
+	teller    *teller
+	fleet     fleetSize
 	started   atomic.Bool
 
 	// What follows belongs to the goroutine of Run.
@@ -97,11 +99,12 @@ func New(cfg Config, checker Checker, builders []TenantBuilder, holder *Holder, 
 		cfg: cfg, dial: dial, metrics: m,
 		log:        log.With().Str("component", "snapshot").Logger(),
 		instance:   ident.New(ident.Boot),
-		applier:    newApplier(checker, builders, cfg.Probe, &opener{keys: keys, folder: cfg.SecretFolder}, holder),
+		applier:    newApplier(checker, builders, cfg.Probe, &opener{keys: keys, folder: cfg.SecretFolder}, holder, cfg.Swapped),
 		keys:       keys,
 		enrolment:  &enrolment{cfg: cfg, dial: dial},
 		age:        newAge(cfg.DataDir, readClock),
 		reporter:   newReporter(),
+		teller:     newTeller(m.untold),
 		transports: make(map[string]dialled),
 		state:      Loading,
 	}, nil
@@ -130,6 +133,9 @@ func (s *Subscriber) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() {
 		s.reporter.run(ctx, func(err error) { s.log.Warn().Err(err).Msg("report not delivered") })
+	})
+	parts.Go(func() {
+		s.teller.run(ctx, s.node, func(err error) { s.log.Warn().Err(err).Msg("soft state not delivered") })
 	})
 	parts.Go(func() { s.renew(ctx) })
 	s.follow(ctx)

@@ -146,6 +146,20 @@ func (v *View) Tenant(id string) *Tenant {
 	return t
 }
 
+// EachTenant calls fn with every tenant, in no order, until it returns false.
+func (v *View) EachTenant(fn func(*Tenant) bool) {
+	if v.tenants.parts == nil {
+		return
+	}
+	for _, p := range v.tenants.parts {
+		for _, t := range p {
+			if !fn(t) {
+				return
+			}
+		}
+	}
+}
+
 // Subject returns the identity side of a tenant, project or consumer; nil if there is none.
 func (v *View) Subject(kind syncv1.SubjectKind, id string) *Subject {
 	s, _ := v.subjects.get(subjectKey(kind, id))

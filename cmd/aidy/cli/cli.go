@@ -69,6 +69,8 @@ type grammar struct {
 	Delete     deleteCommand     `cmd:"" help:"Remove a resource that nothing refers to."`
 	Keys       keysCommand       `cmd:"" help:"Make, list, rotate, revoke and switch keys of consumers."`
 	Nodes      nodesCommand      `cmd:"" help:"Show nodes and let them join."`
+	Runtime    runtimeCommand    `cmd:"" help:"Reset what nodes learned while they ran."`
+	Affinity   affinityCommand   `cmd:"" help:"Reset where conversations stay."`
 	Seed       seedCommand       `cmd:"" help:"Fill a control plane with a ready configuration."`
 	Version    versionCommand    `cmd:"" help:"Print the release of this program."`
 	Completion completionCommand `cmd:"" help:"Print a script that completes commands in a shell."`

@@ -31,6 +31,7 @@ type admin struct {
 	config    adminv1connect.ConfigServiceClient
 	consumers adminv1connect.ConsumerServiceClient
 	nodes     adminv1connect.NodeServiceClient
+	observe   adminv1connect.ObserveServiceClient
 }
 
 // connect finds the control plane and returns clients of it. Nothing is sent yet.
@@ -53,6 +54,7 @@ func (a *app) connect() (*admin, error) {
 		config:    adminv1connect.NewConfigServiceClient(rpc),
 		consumers: adminv1connect.NewConsumerServiceClient(rpc),
 		nodes:     adminv1connect.NewNodeServiceClient(rpc),
+		observe:   adminv1connect.NewObserveServiceClient(rpc),
 	}, nil
 }
 

@@ -97,11 +97,13 @@ func TestG05DisabledCredentialIsNotUsedByAnyNode(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, 2)
 	w := f.newWorld(t, "disable", oneUpstream())
+	asked := 0
 	ask := func(n int) {
 		t.Helper()
 		for range n {
 			for _, node := range f.nodes {
-				if _, err := w.talk(t, node, vendorsdk.All()[0]).ask(t.Context(), false, vendorsdk.Question{}); err != nil {
+				asked++ // each question begins a conversation, so that accounts take turns
+				if _, err := w.talk(t, node, vendorsdk.All()[0]).ask(t.Context(), false, vendorsdk.Question{Text: fmt.Sprint("question ", asked)}); err != nil {
 					t.Fatalf("through %s: %v", node.spec.Name, err)
 				}
 			}

@@ -135,6 +135,7 @@ type admin struct {
 	ledger    adminv1connect.LedgerServiceClient
 	nodes     adminv1connect.NodeServiceClient
 	projects  adminv1connect.ProjectServiceClient
+	observe   adminv1connect.ObserveServiceClient
 }
 
 func newAdmin(t *testing.T, url, token string) *admin {
@@ -148,6 +149,7 @@ func newAdmin(t *testing.T, url, token string) *admin {
 		ledger:    adminv1connect.NewLedgerServiceClient(client),
 		nodes:     adminv1connect.NewNodeServiceClient(client),
 		projects:  adminv1connect.NewProjectServiceClient(client),
+		observe:   adminv1connect.NewObserveServiceClient(client),
 	}
 }
 

@@ -197,6 +197,9 @@ func (k *Kind) Label(m proto.Message) string {
 // ID returns the id of a resource of any kind.
 func ID(m proto.Message) string { return text(m, "id") }
 
+// Name returns the name of a resource.
+func Name(m proto.Message) string { return text(m, "name") }
+
 // TenantID returns the tenant of a resource of any kind, empty if it has none.
 func TenantID(m proto.Message) string { return text(m, "tenant_id") }
 

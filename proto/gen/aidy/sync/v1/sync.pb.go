@@ -814,8 +814,10 @@ type Hello struct {
 	ServerTime          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=server_time,json=serverTime" json:"server_time,omitempty"`
 	PgCheckedAt         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=pg_checked_at,json=pgCheckedAt" json:"pg_checked_at,omitempty"`
 	HeartbeatIntervalMs int64                  `protobuf:"varint,6,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs" json:"heartbeat_interval_ms,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Nodes that are connected to the fleet, this one included; 0 = not known.
+	Nodes         int32 `protobuf:"varint,7,opt,name=nodes" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -886,6 +888,13 @@ func (x *Hello) GetPgCheckedAt() *timestamppb.Timestamp {
 func (x *Hello) GetHeartbeatIntervalMs() int64 {
 	if x != nil {
 		return x.HeartbeatIntervalMs
+	}
+	return 0
+}
+
+func (x *Hello) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
 	}
 	return 0
 }
@@ -1247,7 +1256,9 @@ type Heartbeat struct {
 	Candidate  *Position              `protobuf:"bytes,3,opt,name=candidate" json:"candidate,omitempty"`
 	ServerTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=server_time,json=serverTime" json:"server_time,omitempty"`
 	// When the replica last saw the head in PostgreSQL.
-	PgCheckedAt   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=pg_checked_at,json=pgCheckedAt" json:"pg_checked_at,omitempty"`
+	PgCheckedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=pg_checked_at,json=pgCheckedAt" json:"pg_checked_at,omitempty"`
+	// Nodes that are connected to the fleet, at whichever replica; 0 = not known.
+	Nodes         int32 `protobuf:"varint,6,opt,name=nodes" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1315,6 +1326,13 @@ func (x *Heartbeat) GetPgCheckedAt() *timestamppb.Timestamp {
 		return x.PgCheckedAt
 	}
 	return nil
+}
+
+func (x *Heartbeat) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
 }
 
 // RolloutPlan says which requests run the candidate view.
@@ -1440,17 +1458,32 @@ func (x *FleetSignals) GetSignals() []*Signal {
 	return nil
 }
 
-// Signal is soft state of one node: no generation, at most 10 minutes.
+// Signal is soft state of one node, or a command to all: no generation, at most 10 minutes.
 type Signal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id" json:"id,omitempty"`
 	Kind  SignalKind             `protobuf:"varint,2,opt,name=kind,enum=aidy.sync.v1.SignalKind" json:"kind,omitempty"`
-	// credential, credential_model, quota, quota_model, upstream, upstream_model or provider.
-	Scope         string                 `protobuf:"bytes,3,opt,name=scope" json:"scope,omitempty"`
-	Subject       string                 `protobuf:"bytes,4,opt,name=subject" json:"subject,omitempty"`
-	Cause         string                 `protobuf:"bytes,5,opt,name=cause" json:"cause,omitempty"`
-	Until         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until" json:"until,omitempty"`
-	NodeId        string                 `protobuf:"bytes,7,opt,name=node_id,json=nodeId" json:"node_id,omitempty"`
+	// Of a cooldown: credential, credential_model, quota, quota_model, upstream, upstream_model, provider or proxy. Of
+	// FLUSH_AFFINITY: credential, route or tenant. CLEAR and AUTH_INVALID are about a credential.
+	Scope string `protobuf:"bytes,3,opt,name=scope" json:"scope,omitempty"`
+	// What the scope names: ids, joined by |. Of a breaker its key.
+	Subject string                 `protobuf:"bytes,4,opt,name=subject" json:"subject,omitempty"`
+	Cause   string                 `protobuf:"bytes,5,opt,name=cause" json:"cause,omitempty"`
+	Until   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until" json:"until,omitempty"`
+	// The node that tells; set by the control plane. Empty for a command.
+	NodeId string `protobuf:"bytes,7,opt,name=node_id,json=nodeId" json:"node_id,omitempty"`
+	// When the cooldown began, or when the command was given.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=start_time,json=startTime" json:"start_time,omitempty"`
+	// What said how long: the name of a header, or the error table.
+	Source string `protobuf:"bytes,9,opt,name=source" json:"source,omitempty"`
+	// Status of the upstream that caused it; 0 without an answer.
+	Status int32 `protobuf:"varint,10,opt,name=status" json:"status,omitempty"`
+	// Request that met it.
+	RequestId string `protobuf:"bytes,11,opt,name=request_id,json=requestId" json:"request_id,omitempty"`
+	// The upstream itself said how long.
+	Announced bool `protobuf:"varint,12,opt,name=announced" json:"announced,omitempty"`
+	// Version of the secret that was refused, where an authentication failure is the cause; 0 = unknown.
+	SecretVersion int64 `protobuf:"varint,13,opt,name=secret_version,json=secretVersion" json:"secret_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1532,6 +1565,48 @@ func (x *Signal) GetNodeId() string {
 		return x.NodeId
 	}
 	return ""
+}
+
+func (x *Signal) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *Signal) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Signal) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Signal) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Signal) GetAnnounced() bool {
+	if x != nil {
+		return x.Announced
+	}
+	return false
+}
+
+func (x *Signal) GetSecretVersion() int64 {
+	if x != nil {
+		return x.SecretVersion
+	}
+	return 0
 }
 
 // Goaway ends a stream in good order.
@@ -2166,7 +2241,7 @@ const file_aidy_sync_v1_sync_proto_rawDesc = "" +
 	"\arollout\x18\a \x01(\v2\x19.aidy.sync.v1.RolloutPlanH\x00R\arollout\x126\n" +
 	"\asignals\x18\b \x01(\v2\x1a.aidy.sync.v1.FleetSignalsH\x00R\asignals\x12.\n" +
 	"\x06goaway\x18\t \x01(\v2\x14.aidy.sync.v1.GoawayH\x00R\x06goawayB\x05\n" +
-	"\x03msg\"\xc3\x02\n" +
+	"\x03msg\"\xd9\x02\n" +
 	"\x05Hello\x12%\n" +
 	"\x0eserver_version\x18\x01 \x01(\tR\rserverVersion\x122\n" +
 	"\bidentity\x18\x02 \x01(\v2\x16.aidy.sync.v1.PositionR\bidentity\x12.\n" +
@@ -2174,7 +2249,8 @@ const file_aidy_sync_v1_sync_proto_rawDesc = "" +
 	"\vserver_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"serverTime\x12>\n" +
 	"\rpg_checked_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpgCheckedAt\x122\n" +
-	"\x15heartbeat_interval_ms\x18\x06 \x01(\x03R\x13heartbeatIntervalMs\"3\n" +
+	"\x15heartbeat_interval_ms\x18\x06 \x01(\x03R\x13heartbeatIntervalMs\x12\x14\n" +
+	"\x05nodes\x18\a \x01(\x05R\x05nodes\"3\n" +
 	"\n" +
 	"ContentKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x15\n" +
@@ -2198,14 +2274,15 @@ const file_aidy_sync_v1_sync_proto_rawDesc = "" +
 	"\x06change\"c\n" +
 	"\tNeedFetch\x12&\n" +
 	"\x04view\x18\x01 \x01(\x0e2\x12.aidy.sync.v1.ViewR\x04view\x12.\n" +
-	"\x06target\x18\x02 \x01(\v2\x16.aidy.sync.v1.PositionR\x06target\"\xa2\x02\n" +
+	"\x06target\x18\x02 \x01(\v2\x16.aidy.sync.v1.PositionR\x06target\"\xb8\x02\n" +
 	"\tHeartbeat\x122\n" +
 	"\bidentity\x18\x01 \x01(\v2\x16.aidy.sync.v1.PositionR\bidentity\x12.\n" +
 	"\x06policy\x18\x02 \x01(\v2\x16.aidy.sync.v1.PositionR\x06policy\x124\n" +
 	"\tcandidate\x18\x03 \x01(\v2\x16.aidy.sync.v1.PositionR\tcandidate\x12;\n" +
 	"\vserver_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"serverTime\x12>\n" +
-	"\rpg_checked_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpgCheckedAt\"\x9c\x02\n" +
+	"\rpg_checked_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vpgCheckedAt\x12\x14\n" +
+	"\x05nodes\x18\x06 \x01(\x05R\x05nodes\"\x9c\x02\n" +
 	"\vRolloutPlan\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x124\n" +
@@ -2218,7 +2295,7 @@ const file_aidy_sync_v1_sync_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\">\n" +
 	"\fFleetSignals\x12.\n" +
-	"\asignals\x18\x01 \x03(\v2\x14.aidy.sync.v1.SignalR\asignals\"\x85\x02\n" +
+	"\asignals\x18\x01 \x03(\v2\x14.aidy.sync.v1.SignalR\asignals\"\xe6\x03\n" +
 	"\x06Signal\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\x02id\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.aidy.sync.v1.SignalKindR\x04kind\x12\x1d\n" +
@@ -2226,7 +2303,16 @@ const file_aidy_sync_v1_sync_proto_rawDesc = "" +
 	"\asubject\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xb0\tR\asubject\x12\x1d\n" +
 	"\x05cause\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18?R\x05cause\x120\n" +
 	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12 \n" +
-	"\anode_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18?R\x06nodeId\"N\n" +
+	"\anode_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18?R\x06nodeId\x129\n" +
+	"\n" +
+	"start_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x1f\n" +
+	"\x06source\x18\t \x01(\tB\a\xbaH\x04r\x02\x18?R\x06source\x12\x16\n" +
+	"\x06status\x18\n" +
+	" \x01(\x05R\x06status\x12&\n" +
+	"\n" +
+	"request_id\x18\v \x01(\tB\a\xbaH\x04r\x02\x18\x7fR\trequestId\x12\x1c\n" +
+	"\tannounced\x18\f \x01(\bR\tannounced\x12%\n" +
+	"\x0esecret_version\x18\r \x01(\x03R\rsecretVersion\"N\n" +
 	"\x06Goaway\x12,\n" +
 	"\x12reconnect_after_ms\x18\x01 \x01(\x03R\x10reconnectAfterMs\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xac\x01\n" +
@@ -2390,32 +2476,33 @@ var file_aidy_sync_v1_sync_proto_depIdxs = []int32{
 	19, // 36: aidy.sync.v1.FleetSignals.signals:type_name -> aidy.sync.v1.Signal
 	1,  // 37: aidy.sync.v1.Signal.kind:type_name -> aidy.sync.v1.SignalKind
 	30, // 38: aidy.sync.v1.Signal.until:type_name -> google.protobuf.Timestamp
-	4,  // 39: aidy.sync.v1.FetchShardsRequest.node:type_name -> aidy.sync.v1.NodeInfo
-	0,  // 40: aidy.sync.v1.FetchShardsRequest.view:type_name -> aidy.sync.v1.View
-	3,  // 41: aidy.sync.v1.FetchShardsResponse.target:type_name -> aidy.sync.v1.Position
-	14, // 42: aidy.sync.v1.FetchShardsResponse.shards:type_name -> aidy.sync.v1.ShardUpdate
-	4,  // 43: aidy.sync.v1.ReportRequest.node:type_name -> aidy.sync.v1.NodeInfo
-	0,  // 44: aidy.sync.v1.ReportRequest.view:type_name -> aidy.sync.v1.View
-	3,  // 45: aidy.sync.v1.ReportRequest.tried:type_name -> aidy.sync.v1.Position
-	3,  // 46: aidy.sync.v1.ReportRequest.running:type_name -> aidy.sync.v1.Position
-	2,  // 47: aidy.sync.v1.ReportRequest.outcome:type_name -> aidy.sync.v1.Outcome
-	23, // 48: aidy.sync.v1.ReportRequest.violations:type_name -> aidy.sync.v1.Violation
-	24, // 49: aidy.sync.v1.ReportRequest.pins:type_name -> aidy.sync.v1.Pin
-	19, // 50: aidy.sync.v1.ReportRequest.signals:type_name -> aidy.sync.v1.Signal
-	25, // 51: aidy.sync.v1.ReportRequest.stats:type_name -> aidy.sync.v1.ViewStats
-	5,  // 52: aidy.sync.v1.ConfigSyncService.Enroll:input_type -> aidy.sync.v1.EnrollRequest
-	8,  // 53: aidy.sync.v1.ConfigSyncService.Watch:input_type -> aidy.sync.v1.WatchRequest
-	21, // 54: aidy.sync.v1.ConfigSyncService.FetchShards:input_type -> aidy.sync.v1.FetchShardsRequest
-	26, // 55: aidy.sync.v1.ConfigSyncService.Report:input_type -> aidy.sync.v1.ReportRequest
-	6,  // 56: aidy.sync.v1.ConfigSyncService.Enroll:output_type -> aidy.sync.v1.EnrollResponse
-	9,  // 57: aidy.sync.v1.ConfigSyncService.Watch:output_type -> aidy.sync.v1.WatchResponse
-	22, // 58: aidy.sync.v1.ConfigSyncService.FetchShards:output_type -> aidy.sync.v1.FetchShardsResponse
-	27, // 59: aidy.sync.v1.ConfigSyncService.Report:output_type -> aidy.sync.v1.ReportResponse
-	56, // [56:60] is the sub-list for method output_type
-	52, // [52:56] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	30, // 39: aidy.sync.v1.Signal.start_time:type_name -> google.protobuf.Timestamp
+	4,  // 40: aidy.sync.v1.FetchShardsRequest.node:type_name -> aidy.sync.v1.NodeInfo
+	0,  // 41: aidy.sync.v1.FetchShardsRequest.view:type_name -> aidy.sync.v1.View
+	3,  // 42: aidy.sync.v1.FetchShardsResponse.target:type_name -> aidy.sync.v1.Position
+	14, // 43: aidy.sync.v1.FetchShardsResponse.shards:type_name -> aidy.sync.v1.ShardUpdate
+	4,  // 44: aidy.sync.v1.ReportRequest.node:type_name -> aidy.sync.v1.NodeInfo
+	0,  // 45: aidy.sync.v1.ReportRequest.view:type_name -> aidy.sync.v1.View
+	3,  // 46: aidy.sync.v1.ReportRequest.tried:type_name -> aidy.sync.v1.Position
+	3,  // 47: aidy.sync.v1.ReportRequest.running:type_name -> aidy.sync.v1.Position
+	2,  // 48: aidy.sync.v1.ReportRequest.outcome:type_name -> aidy.sync.v1.Outcome
+	23, // 49: aidy.sync.v1.ReportRequest.violations:type_name -> aidy.sync.v1.Violation
+	24, // 50: aidy.sync.v1.ReportRequest.pins:type_name -> aidy.sync.v1.Pin
+	19, // 51: aidy.sync.v1.ReportRequest.signals:type_name -> aidy.sync.v1.Signal
+	25, // 52: aidy.sync.v1.ReportRequest.stats:type_name -> aidy.sync.v1.ViewStats
+	5,  // 53: aidy.sync.v1.ConfigSyncService.Enroll:input_type -> aidy.sync.v1.EnrollRequest
+	8,  // 54: aidy.sync.v1.ConfigSyncService.Watch:input_type -> aidy.sync.v1.WatchRequest
+	21, // 55: aidy.sync.v1.ConfigSyncService.FetchShards:input_type -> aidy.sync.v1.FetchShardsRequest
+	26, // 56: aidy.sync.v1.ConfigSyncService.Report:input_type -> aidy.sync.v1.ReportRequest
+	6,  // 57: aidy.sync.v1.ConfigSyncService.Enroll:output_type -> aidy.sync.v1.EnrollResponse
+	9,  // 58: aidy.sync.v1.ConfigSyncService.Watch:output_type -> aidy.sync.v1.WatchResponse
+	22, // 59: aidy.sync.v1.ConfigSyncService.FetchShards:output_type -> aidy.sync.v1.FetchShardsResponse
+	27, // 60: aidy.sync.v1.ConfigSyncService.Report:output_type -> aidy.sync.v1.ReportResponse
+	57, // [57:61] is the sub-list for method output_type
+	53, // [53:57] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_aidy_sync_v1_sync_proto_init() }
