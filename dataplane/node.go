@@ -22,6 +22,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/decision"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/meter"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
@@ -67,6 +68,7 @@ type Node struct {
 	fleet      *fleet
 	transport  *upstream.Transport
 	executor   *attempt.Executor
+	decisions  decision.Ring
 	wal        *meter.Log
 	meter      *meter.Meter
 	metrics    *metrics

@@ -17,6 +17,9 @@ func (n *Node) opsServer() *http.Server {
 	mux.HandleFunc("GET /readyz", n.readyz)
 	mux.HandleFunc("GET /status", n.status)
 	mux.HandleFunc("GET /runtime", n.serveRuntime)
+	mux.HandleFunc("GET /decisions", n.listDecisions)
+	mux.HandleFunc("GET /decisions/{id}", n.getDecision)
+	mux.HandleFunc("POST /explain", n.explain)
 	if n.deps.Metrics != nil {
 		mux.Handle("GET /metrics", n.deps.Metrics)
 	}

@@ -43,7 +43,7 @@ func chains(d *resolve.Decision, levels []*configv1.SchedulingPolicy) {
 }
 
 // scheduling is what the scheduler is to know of the call beside its shape.
-func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.Match, d resolve.Decision, levels []*configv1.SchedulingPolicy) attempt.Scheduling {
+func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.Match, d resolve.Decision, levels []*configv1.SchedulingPolicy, ask *asked) attempt.Scheduling {
 	s := attempt.Scheduling{
 		Policy:   schedule.PolicyOf(levels...),
 		Task:     call.Request.Header.Get("X-Gateway-Task"),
@@ -58,6 +58,26 @@ func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.M
 	if call.Target.Op != protocol.OpGenerate {
 		return s
 	}
+	key, recent := n.prefix(call, who, d), n.affinity.HeadRecent
+	if ask != nil {
+		if ask.key != nil {
+			key = *ask.key
+		}
+		if ask.dry {
+			recent = n.affinity.HeadWould
+		}
+	}
+	s.Affinity = &key
+	s.Matches = n.affinity.Lookup(nil, &key, call.Start)
+	s.HeadRecent = int64(recent(&key, call.Start)) * int64(n.nodes())
+	if n.nodes() > 1 {
+		s.PriorConf = s.Policy.PriorConfidence
+	}
+	return s
+}
+
+// prefix is what the call shares with earlier ones.
+func (n *Node) prefix(call *inbound.Call, who *auth.Principal, d resolve.Decision) affinity.Key {
 	in := affinity.Input{
 		Protocol: call.Target.Protocol,
 		Tenant:   who.Tenant.ID,
@@ -72,14 +92,7 @@ func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.M
 	if who.Consumer != nil {
 		in.Consumer = who.Consumer.GetId()
 	}
-	key := affinity.Read(in)
-	s.Affinity = &key
-	s.Matches = n.affinity.Lookup(nil, &key, call.Start)
-	s.HeadRecent = int64(n.affinity.HeadRecent(&key, call.Start)) * int64(n.nodes())
-	if n.nodes() > 1 {
-		s.PriorConf = s.Policy.PriorConfidence
-	}
-	return s
+	return affinity.Read(in)
 }
 
 // seed keys the fleet's prefix hashes.

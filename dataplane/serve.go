@@ -11,6 +11,7 @@ import (
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/decision"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
@@ -66,38 +67,52 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 	if f = call.ReadBody(match.GetMaxBodyBytes()); f != nil {
 		return who, failed(f)
 	}
-	decision, f := decide(call, who)
+	req, f := n.prepare(call, who, match, nil)
 	if f != nil {
 		return who, failed(f)
+	}
+	res := n.executor.Run(ctx, req)
+	n.decisions.Add(decision.Of(req, res, call.ID))
+	call.Committed = call.Committed || res.Winner != nil
+	n.countHere(call, res)
+	return who, res
+}
+
+// prepare makes of a call what the executor needs. ask is nil but for a question about
+// a call that nobody makes.
+func (n *Node) prepare(call *inbound.Call, who *auth.Principal, match route.Match, ask *asked) (*attempt.Request, *fault.Error) {
+	to, f := decide(call, who)
+	if f != nil {
+		return nil, f
 	}
 	options, f := protocol.ReadOptions(match.GetConversion(), call.Request.Header[protocol.OptionsHeader], call.Body.Bytes, call.Shape)
 	if f != nil {
-		return who, failed(f)
+		return nil, f
 	}
 	timeout, f := clientTimeout(call.Request.Header)
 	if f != nil {
-		return who, failed(f)
+		return nil, f
 	}
 	levels := policies(call, who, match)
-	chains(&decision, levels)
+	chains(&to, levels)
 	policy := attempt.PolicyOf(levels, match.Route.Route, call.Target.Stream, timeout, call.Start)
 	policy.Guarded = policy.Guarded || guarded(call)
-	list, f := candidates(call, who, decision)
+	list, f := candidates(call, who, to)
 	if f != nil {
-		return who, failed(f)
+		return nil, f
 	}
 	key, _ := call.View.StateKey(who.Tenant.ID)
 	owner, edits, f := call.Shape.Resolve(key)
 	if f != nil {
-		return who, failed(f)
+		return nil, f
 	}
 	groups := who.Groups(match.Route)
 	if owner, f = claim(call, who, groups, owner, list); f != nil {
-		return who, failed(f)
+		return nil, f
 	}
 	edits = append(edits, protocol.CutGateway(call.Body.Bytes, call.Shape)...)
 	number := protocolNumber(call.Target.Protocol)
-	res := n.executor.Run(ctx, &attempt.Request{
+	return &attempt.Request{
 		ID:         call.ID,
 		Start:      call.Start,
 		View:       call.View,
@@ -111,26 +126,23 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 		Body:       call.Body.Bytes,
 		HoldBody:   call.Body.Hold,
 		Header:     call.Request.Header,
-		Requested:  decision.Requested,
-		Routed:     decision.Model,
+		Requested:  to.Requested,
+		Routed:     to.Model,
 		Class:      classOf(who, call.Request.Header),
 		Candidates: list,
-		Convert:    n.converter(call, who, decision.Requested, options, edits),
+		Convert:    n.converter(call, who, to.Requested, options, edits),
 		KeepAlive:  relay.KeepAlive{Frame: protocol.KeepAlive(call.Target.Protocol)},
 		Foreign:    foreignState(call),
 		Owner:      owner,
 		StateKey:   key,
 		Groups:     groups,
 		Policy:     policy,
-		Scheduling: n.scheduling(call, who, match, decision, levels),
-		Session:    n.session(call, match, who, decision, policy, key),
+		Scheduling: n.scheduling(call, who, match, to, levels, ask),
+		Session:    n.session(call, match, who, to, policy, key),
 		DecisionID: ident.New(ident.Decision),
 		Writer:     call.Writer,
 		Log:        n.log,
-	})
-	call.Committed = call.Committed || res.Winner != nil
-	n.countHere(call, res)
-	return who, res
+	}, nil
 }
 
 func failed(f *fault.Error) *attempt.Result { return &attempt.Result{Fault: f} }

@@ -21,7 +21,7 @@ const module = "github.com/aidy-gateway/aidy-gateway"
 var order = map[string][]string{
 	"dataplane": {
 		"llm", "sse", "fault", "protocol", "snapshot", "inbound", "route", "auth", "policy", "quota", "guard", "resolve",
-		"rewrite", "respcache", "plan", "affinity", "schedule", "upstream", "relay", "attempt", "shadow", "meter", "",
+		"rewrite", "respcache", "plan", "affinity", "schedule", "upstream", "relay", "attempt", "shadow", "decision", "meter", "requestlog", "",
 	},
 	"controlplane": {
 		"localpg", "store", "access", "ledger", "requestlog", "compile", "admin", "distribute", "probe", "console", "",

@@ -3,6 +3,7 @@ package affinity
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"time"
 )
 
@@ -21,6 +22,16 @@ var kindNames = [...]string{"none", "weak", "strong", "pinned"}
 
 // String is the name used in records.
 func (k Kind) String() string { return kindNames[k] }
+
+// KindNamed returns the kind of that name.
+func KindNamed(name string) (Kind, bool) {
+	for k, n := range kindNames {
+		if n == name {
+			return Kind(k), true
+		}
+	}
+	return None, false
+}
 
 // Block is a part of a prompt. Upstreams cache them in this order.
 type Block uint8
@@ -56,6 +67,31 @@ func (h Hash) hex() string {
 	var text [32]byte
 	hex.Encode(text[:], b[:])
 	return string(text[:])
+}
+
+// MarshalText writes the hash as 32 hexadecimal digits; nothing for the zero hash.
+func (h Hash) MarshalText() ([]byte, error) {
+	if h.IsZero() {
+		return nil, nil
+	}
+	return []byte(h.hex()), nil
+}
+
+// UnmarshalText reads what MarshalText wrote. It fails on anything else.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*h = Hash{}
+		return nil
+	}
+	var b [16]byte
+	if len(text) != 2*len(b) {
+		return fmt.Errorf("a hash has %d hexadecimal digits, not %d", 2*len(b), len(text))
+	}
+	if _, err := hex.Decode(b[:], text); err != nil {
+		return fmt.Errorf("read a hash: %w", err)
+	}
+	h.Hi, h.Lo = binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
+	return nil
 }
 
 // Boundary is the end of a block.

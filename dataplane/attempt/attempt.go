@@ -98,13 +98,13 @@ type Request struct {
 	Log    zerolog.Logger // of failed attempts
 }
 
-// imageTokens is what an image counts as in an estimate.
-const imageTokens = 1500
+// ImageTokens is what an image counts as in an estimate.
+const ImageTokens = 1500
 
 // PromptTokens estimates the size of the prompt: four bytes a token, and a flat
 // number for every image.
 func (r *Request) PromptTokens() int64 {
-	return (r.Shape.PromptBytes+3)/4 + imageTokens*int64(r.Shape.Images)
+	return (r.Shape.PromptBytes+3)/4 + ImageTokens*int64(r.Shape.Images)
 }
 
 // Scheduling is what the scheduler is to know of a request beside its shape.
@@ -181,6 +181,10 @@ type Result struct {
 	// client, so that a Fault must be told as an event of the stream.
 	Begun bool
 
+	// NativeOnly says that the call could not be converted for a candidate of another
+	// protocol.
+	NativeOnly bool
+
 	Hidden     bool // the client is not told which accounts were tried
 	DecisionID string
 }
@@ -240,6 +244,7 @@ func (e *Executor) Run(ctx context.Context, r *Request) *Result {
 		run.pulse = relay.NewPulse(r.Writer, r.KeepAlive, run.earlyHead)
 	}
 	run.loop(ctx)
+	run.res.NativeOnly = run.untold != nil
 	run.res.Begun = run.pulse.Stop() && run.res.Winner == nil
 	return &run.res
 }

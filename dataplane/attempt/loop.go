@@ -50,6 +50,8 @@ type run struct {
 	conv   *protocol.Converted // the call of the candidate at hand, if it is not the caller's own
 	untold *fault.Error        // why a candidate could not take the call
 	pulse  *relay.Pulse        // keep-alives before the answer
+
+	choice *Choice // that is made instead of an attempt; nil for a request that is served
 }
 
 func (x *run) loop(ctx context.Context) {
@@ -207,7 +209,7 @@ func (x *run) find(ctx context.Context, now time.Time) (*plan.Candidate, schedul
 			c := &x.r.Candidates[i]
 			if !x.translate(c) {
 				x.sel, x.at = x.refused, i
-				if lease, why := x.scheduler.Acquire(x.refused, i, now); why == "" {
+				if lease, why, _ := x.take(ctx, x.refused, i); why == "" && lease != nil {
 					return c, schedule.LastResort, lease, nil
 				}
 			}
@@ -262,15 +264,10 @@ func (x *run) acquire(ctx context.Context, sel *schedule.Selection) (c *plan.Can
 		if x.translate(c) {
 			return nil, nil, true, nil
 		}
-		if row := &sel.Rows[i]; row.Wait > 0 || row.SlotWait > 0 {
-			began := time.Now()
-			if !x.scheduler.Wait(ctx, sel, i) {
-				x.res.Stop = StopClient
-				return nil, nil, false, x.left(ctx)
-			}
-			x.res.Queued += time.Since(began)
+		lease, why, f := x.take(ctx, sel, i)
+		if f != nil {
+			return nil, nil, false, f
 		}
-		lease, why := x.scheduler.Acquire(sel, i, time.Now())
 		if why == "" {
 			x.sel, x.at = sel, i
 			if x.attempts == 0 {

@@ -96,17 +96,8 @@ func (a *Authenticator) Authenticate(v *snapshot.View, m route.Match, op Operati
 	if f := a.admit(v, key.TenantID, p); f != nil {
 		return nil, f
 	}
-	if p.Consumer = v.Subject(syncv1.SubjectKind_SUBJECT_KIND_CONSUMER, key.ConsumerID); blocked(p.Consumer) {
-		return nil, fault.New(fault.NotPermitted, "the consumer of this API key is suspended")
-	}
-	projectID := key.ProjectID
-	if projectID == "" {
-		projectID = p.Consumer.GetProjectId()
-	}
-	if projectID != "" {
-		if p.Project = v.Subject(syncv1.SubjectKind_SUBJECT_KIND_PROJECT, projectID); blocked(p.Project) {
-			return nil, fault.New(fault.NotPermitted, "the project of this API key is suspended")
-		}
+	if f := a.consumer(v, p); f != nil {
+		return nil, f
 	}
 	if !allows(key.Scopes, op) {
 		return nil, fault.Newf(fault.NotPermitted, "the scopes of this API key do not allow this operation; it takes the scope %s", op.scopes())

@@ -71,6 +71,16 @@ func (o Operation) String() string {
 	return operationNames[OpUnknown]
 }
 
+// OperationNamed returns the operation of that name; OpUnknown if there is none.
+func OperationNamed(name string) Operation {
+	for o, n := range operationNames {
+		if n == name {
+			return Operation(o)
+		}
+	}
+	return OpUnknown
+}
+
 // Lists reports an operation that the gateway answers itself, from its list of models.
 func (o Operation) Lists() bool { return o == OpListModels || o == OpGetModel }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -114,6 +115,16 @@ func (s ServerTools) Names() []string {
 		}
 	}
 	return names
+}
+
+// ServerToolsNamed is the set of the classes with these names; other names are none.
+func ServerToolsNamed(names []string) (s ServerTools) {
+	for i, n := range serverToolNames {
+		if slices.Contains(names, n) {
+			s |= 1 << i
+		}
+	}
+	return s
 }
 
 // AddTool notes a tool by its type (OpenAI, Anthropic) or its member's name

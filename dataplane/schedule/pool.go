@@ -115,7 +115,7 @@ func (s *Scheduler) LastResort(sel *Selection, now time.Time) (int, bool) {
 			best, until = i, u
 		}
 	}
-	if best < 0 || !s.resort.take(sel.candidates[best].ID, now) {
+	if best < 0 || !s.resort.take(sel.candidates[best].ID, sel.query.Dry, now) {
 		return 0, false
 	}
 	return best, true

@@ -13,7 +13,12 @@ type resorts struct {
 
 func newResorts() resorts { return resorts{last: xsync.NewMap[string, time.Time]()} }
 
-func (r *resorts) take(id string, now time.Time) bool {
+// take takes the right to a last resort. A dry take only looks whether it could.
+func (r *resorts) take(id string, dry bool, now time.Time) bool {
+	if dry {
+		old, taken := r.last.Load(id)
+		return !taken || now.Sub(old) >= time.Second
+	}
 	taken := false
 	r.last.Compute(id, func(old time.Time, loaded bool) (time.Time, xsync.ComputeOp) {
 		if loaded && now.Sub(old) < time.Second {

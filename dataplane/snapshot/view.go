@@ -176,6 +176,12 @@ func (v *View) Key(h KeyHash) *Key {
 	return k
 }
 
+// EachKey calls f for every key, in no order. It is for operators' questions, not for the
+// request path.
+func (v *View) EachKey(f func(KeyHash, *Key)) {
+	v.keys.each(func(hash string, k *Key) { f(KeyHash([]byte(hash)), k) })
+}
+
 // Issuer returns a JWT issuer by id; nil if there is none.
 func (v *View) Issuer(id string) *configv1.JWTIssuer {
 	i, _ := v.issuers.get(id)
