@@ -18,7 +18,6 @@ import (
 type scene struct {
 	accounts []account
 	limits   []int64 // rpm by account; 0 for none
-	priced   []int64
 	history  []func(s *Scheduler, cs []plan.Candidate)
 	q        *Query
 }

@@ -307,7 +307,8 @@ func (sel *Selection) home(s *Scheduler, x *scratch, now time.Time) {
 	}
 	// In rendezvous order, the first one that may serve with what it is expected to have:
 	// less to read needs less room, and a warm account is worth a wait.
-	home, above := -1, math.Inf(1)
+	var home int
+	above := math.Inf(1)
 	for {
 		next, best := -1, 0.0
 		for i := range sel.Rows {

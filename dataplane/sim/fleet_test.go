@@ -52,10 +52,10 @@ type result struct {
 	bound     int64 // that one cache shared by all accounts would have had
 	ttft      []time.Duration
 	boundTTFT []time.Duration
-	misplaced float64 // share of the tokens that went elsewhere than the weights say
-	limited   int     // upstream 429
-	failed    int     // attempts that met an outage
-	backAfter time.Duration
+	misplaced float64       // share of the tokens that went elsewhere than the weights say
+	limited   int           // upstream 429
+	failed    int           // attempts that met an outage
+	back      time.Duration // from the end of the trouble until the account has half of its share again; negative for never
 }
 
 // share is the cached share of the prompt tokens, of the bound.
@@ -82,7 +82,7 @@ func (s situation) run(t *testing.T, pick func(accounts []*account) picker) *res
 		p := &provider{start: time.Now(), accounts: map[string]*account{}, troubles: s.troubles}
 		var list []*account
 		for i, w := range s.weights {
-			a := &account{name: fmt.Sprintf("crd_%d", i), weight: w, cache: map[string]entry{}}
+			a := &account{name: fmt.Sprintf("crd_%d", i), weight: w, cache: map[string]entry{}, minutes: map[int]int64{}}
 			if s.limits != nil {
 				a.limit = s.limits[i]
 			}
@@ -106,11 +106,32 @@ func (s situation) run(t *testing.T, pick func(accounts []*account) picker) *res
 			total += a.tokens
 			weights += a.weight
 		}
+		res.back = s.backAfter(list, weights)
 		for _, a := range list {
 			res.misplaced += math.Abs(float64(a.tokens)/float64(total)-float64(a.weight)/float64(weights)) / 2
 		}
 	})
 	return res
+}
+
+// backAfter is how long after its trouble an account has half of its share again.
+func (s situation) backAfter(list []*account, weights int32) time.Duration {
+	for _, tr := range s.troubles {
+		for m := int(tr.end/time.Minute) + 1; m < int(s.length/time.Minute); m++ {
+			total, own, weight := int64(0), int64(0), int32(0)
+			for _, a := range list {
+				total += a.minutes[m]
+				if a.name == tr.account {
+					own, weight = a.minutes[m], a.weight
+				}
+			}
+			if float64(own) >= 0.5*float64(total)*float64(weight)/float64(weights) {
+				return time.Duration(m+1)*time.Minute - tr.end
+			}
+		}
+		return -1
+	}
+	return 0
 }
 
 // fleet starts the nodes and returns how a call is made through one of them.

@@ -41,12 +41,12 @@ type account struct {
 
 	limit float64 // uncached input tokens a minute; 0 for none
 
-	tokens    int64 // prompt tokens served
-	cached    int64
-	calls     int
-	limited   int
-	failed    int
-	lastServe time.Time
+	tokens  int64 // prompt tokens served
+	cached  int64
+	calls   int
+	limited int
+	failed  int
+	minutes map[int]int64 // prompt tokens served in each minute
 }
 
 type entry struct {
@@ -143,7 +143,7 @@ func (p *provider) Do(ctx context.Context, c *upstream.Call) (*http.Response, er
 	hit = a.lookup(t, now, true)
 	a.tokens += t.prompt
 	a.cached += hit
-	a.lastServe = now
+	a.minutes[int(now.Sub(p.start)/time.Minute)] += t.prompt
 	a.mu.Unlock()
 	if err := pause(ctx, time.Duration(slow*float64(ttft(t, hit)))); err != nil {
 		return nil, err
