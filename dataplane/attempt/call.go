@@ -265,7 +265,7 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 			Method:   http.MethodPost,
 			URL:      u,
 			Header:   upstream.ConvertedHeaders(x.r.Header, x.conv.Header, c, key, bearer),
-			Body:     [][]byte{x.conv.Body},
+			Body:     extraIn(x.conv.Body, c),
 			BodyDone: func() {},
 			Egress:   egress,
 		}, nil
@@ -275,7 +275,7 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 		Method:   cmp.Or(target.Method, http.MethodPost),
 		URL:      u,
 		Header:   upstream.Headers(x.r.Header, c, key, bearer),
-		Body:     x.r.Codec.Outgoing(x.r.Body, x.r.Shape, c.UpstreamModel(), protocol.Outgoing{IncludeUsage: ask, Edits: x.r.Edits}),
+		Body:     x.r.Codec.Outgoing(x.r.Body, x.r.Shape, c.UpstreamModel(), protocol.Outgoing{IncludeUsage: ask, Edits: append(x.extraOf(c), x.r.Edits...)}),
 		BodyDone: x.r.HoldBody(),
 		Egress:   egress,
 	}, nil

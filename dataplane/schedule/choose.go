@@ -149,11 +149,15 @@ func (sel *Selection) leaving() int {
 // own is the expected hit of a candidate beyond a head that many conversations share.
 func (sel *Selection) own(i int) int64 {
 	h := sel.Rows[i].Hit
-	if sel.query.HeadRecent > 1 && h <= sel.query.HeadTokens {
+	if sel.query.HeadRecent > 1 && float64(h) <= headTolerance*float64(sel.query.HeadTokens) {
 		return 0
 	}
 	return h
 }
+
+// headTolerance is how much longer a hit may be than a shared head and still be taken for
+// it: what is remembered was corrected by usage, and the head is an estimate.
+const headTolerance = 1.05
 
 func (sel *Selection) longest(set []int) int64 {
 	n := int64(0)

@@ -283,11 +283,18 @@ func (s situation) load(res *result, call func(int, *turn, *affinity.Key) (time.
 
 // keyOf is the affinity key of a turn, as it would be read from a request.
 func keyOf(t *turn, i int, estimate float64) *affinity.Key {
-	scaled := func(n int64) int64 { return int64(float64(n) * estimate) }
+	// The shared head has the same bytes for everybody, and so the same estimate.
+	head := int64(0.95 * float64(t.headTokens))
+	scaled := func(n int64) int64 {
+		if n <= t.headTokens {
+			return min(n, head)
+		}
+		return head + int64(float64(n-t.headTokens)*estimate)
+	}
 	root := fmt.Sprintf("%08x", t.conversation)
 	k := &affinity.Key{
 		Kind: affinity.Weak, Source: "prefix", Root: root, PromptTokens: scaled(t.prompt), PriorTokens: scaled(t.prior),
-		Head: affinity.Hash{Hi: 1, Lo: uint64(t.head)}, HeadTokens: scaled(t.headTokens), Writes: true,
+		Head: affinity.Hash{Hi: 1, Lo: uint64(t.head)}, HeadTokens: head, Writes: true,
 	}
 	k.Chain = append(k.Chain, affinity.Boundary{Hash: k.Head, Block: affinity.System, Tokens: k.HeadTokens, Marked: true})
 	for j := range i + 1 {

@@ -33,12 +33,6 @@ func Unenforced(m proto.Message) string {
 		note(r.GetMetering() == configv1.Metering_METERING_BEST_EFFORT, "metering")
 	case *configv1.Project:
 		note(r.GetPolicyId() != "", "policy_id")
-	case *configv1.Provider:
-		for _, c := range r.GetCapabilities() {
-			for _, e := range c.GetExtra() {
-				note(e.GetExtraBodyJson() != "", "capabilities.extra.extra_body_json")
-			}
-		}
 	case *configv1.Upstream:
 		note(len(r.GetRegions()) > 0, "regions")
 		note(r.GetMaxDataLabel() != "", "max_data_label")
