@@ -38,6 +38,7 @@ type Server struct {
 	cfg    Config
 	tel    *telemetry.Telemetry
 	print  func(io.Writer) error
+	decide admin.Decider
 	log    zerolog.Logger
 	meters metric.MeterProvider
 
@@ -68,6 +69,9 @@ type Option func(*Server)
 // WithSettings shows the effective settings of the process, as print writes them,
 // to administrators. Secrets must be redacted.
 func WithSettings(show func(io.Writer) error) Option { return func(s *Server) { s.print = show } }
+
+// WithDecider answers administrators' questions about decisions.
+func WithDecider(d admin.Decider) Option { return func(s *Server) { s.decide = d } }
 
 // New returns a server. It does no I/O: Run opens the database and the listeners.
 // It fails if cfg makes no sense.
@@ -199,7 +203,7 @@ func (s *Server) build(ctx context.Context, pool *pgxpool.Pool, ring seal.Keyrin
 	}, s.log, meter); err != nil {
 		return nil, err
 	}
-	cfg := admin.Config{PrintSettings: s.print}
+	cfg := admin.Config{PrintSettings: s.print, Decider: s.decide}
 	if !s.cfg.SyncInsecure {
 		cfg.CA = p.ca.Hash()
 	}

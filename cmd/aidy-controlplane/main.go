@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/aidy-gateway/aidy-gateway/cmd/internal/decide"
 	"github.com/aidy-gateway/aidy-gateway/cmd/internal/memlimit"
 	"github.com/aidy-gateway/aidy-gateway/cmd/internal/release"
 	"github.com/aidy-gateway/aidy-gateway/cmd/internal/service"
@@ -64,7 +65,7 @@ func run(ctx context.Context, cfg controlplane.Config, effective []byte) (err er
 	if err := makeFolders(cfg); err != nil {
 		return err
 	}
-	server, err := controlplane.New(cfg, tel, log, controlplane.WithSettings(func(w io.Writer) error {
+	server, err := controlplane.New(cfg, tel, log, controlplane.WithDecider(decide.Decider{}), controlplane.WithSettings(func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(effective))
 		return err
 	}))

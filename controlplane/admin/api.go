@@ -71,6 +71,8 @@ type Config struct {
 	// PrintSettings writes the effective settings of the process, secrets
 	// redacted. Default: none are shown.
 	PrintSettings func(io.Writer) error
+	// Decider answers questions about decisions. Default: they are not answered.
+	Decider Decider
 }
 
 // API serves aidy.admin.v1. Safe for concurrent use.
@@ -84,6 +86,8 @@ type API struct {
 	kinds   catalog
 	cfg     Config
 	log     zerolog.Logger
+
+	deciding chan struct{}
 }
 
 // New returns an API. st must have been made with a Compiler and a Judge of this
@@ -102,7 +106,7 @@ func New(st *store.Store, fleet Fleet, entries Entries, ring seal.Keyring, cfg C
 	}
 	return &API{
 		store: st, fleet: fleet, entries: entries, check: check, rules: rules, vault: &vault{ring}, kinds: newCatalog(),
-		cfg: cfg, log: log.With().Str("component", "admin").Logger(),
+		cfg: cfg, log: log.With().Str("component", "admin").Logger(), deciding: make(chan struct{}, deciding),
 	}, nil
 }
 

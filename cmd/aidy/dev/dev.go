@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/aidy-gateway/aidy-gateway/cmd/aidy/devstate"
+	"github.com/aidy-gateway/aidy-gateway/cmd/internal/decide"
 	"github.com/aidy-gateway/aidy-gateway/cmd/internal/release"
 	"github.com/aidy-gateway/aidy-gateway/cmd/internal/syncdial"
 	"github.com/aidy-gateway/aidy-gateway/controlplane"
@@ -250,7 +251,7 @@ func (d *product) newPlane(tel *telemetry.Telemetry) (*controlplane.Server, erro
 	cfg.Drain = planeDrain
 	cfg.AdminListener, cfg.SyncListener, cfg.OpsListener = d.doors.admin, d.doors.sync, d.doors.planeOps
 	cfg.Version = release.Version()
-	return controlplane.New(cfg, tel, d.log.With().Str("part", "control plane").Logger())
+	return controlplane.New(cfg, tel, d.log.With().Str("part", "control plane").Logger(), controlplane.WithDecider(decide.Decider{}))
 }
 
 // planeReady waits until the control plane has the database and the configuration.

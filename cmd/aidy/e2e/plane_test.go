@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aidy-gateway/aidy-gateway/cmd/internal/decide"
 	"github.com/aidy-gateway/aidy-gateway/controlplane"
 	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 	"github.com/aidy-gateway/aidy-gateway/shared/telemetry"
@@ -57,7 +58,7 @@ func (f *fleet) startPlane(t *testing.T, name string, o planeOptions) *plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := controlplane.New(cfg, tel, log)
+	server, err := controlplane.New(cfg, tel, log, controlplane.WithDecider(decide.Decider{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1253,13 +1253,18 @@ func (x *RollbackResponse) GetResult() *ChangeResult {
 }
 
 type ExplainRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TenantId      string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
-	RouteId       string                 `protobuf:"bytes,2,opt,name=route_id,json=routeId" json:"route_id,omitempty"`
-	Model         string                 `protobuf:"bytes,3,opt,name=model" json:"model,omitempty"`
-	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId" json:"request_id,omitempty"`
-	Generation    uint64                 `protobuf:"varint,5,opt,name=generation" json:"generation,omitempty"`
-	Draft         *Bundle                `protobuf:"bytes,6,opt,name=draft" json:"draft,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	TenantId  string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
+	RouteId   string                 `protobuf:"bytes,2,opt,name=route_id,json=routeId" json:"route_id,omitempty"`
+	Model     string                 `protobuf:"bytes,3,opt,name=model" json:"model,omitempty"`
+	RequestId string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId" json:"request_id,omitempty"`
+	// Only the newest generation can be asked about; 0 is that, too.
+	Generation uint64 `protobuf:"varint,5,opt,name=generation" json:"generation,omitempty"`
+	// As if it were applied.
+	Draft *Bundle `protobuf:"bytes,6,opt,name=draft" json:"draft,omitempty"`
+	// The call as a question of a node's operations port, in JSON; tenant_id, route_id and model go before what it says. With
+	// request_id the recorded call is asked about instead.
+	QuestionJson  string `protobuf:"bytes,7,opt,name=question_json,json=questionJson" json:"question_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1336,6 +1341,13 @@ func (x *ExplainRequest) GetDraft() *Bundle {
 	return nil
 }
 
+func (x *ExplainRequest) GetQuestionJson() string {
+	if x != nil {
+		return x.QuestionJson
+	}
+	return ""
+}
+
 type ExplainResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DecisionJson  string                 `protobuf:"bytes,1,opt,name=decision_json,json=decisionJson" json:"decision_json,omitempty"`
@@ -1381,9 +1393,13 @@ func (x *ExplainResponse) GetDecisionJson() string {
 }
 
 type ReplayRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since" json:"since,omitempty"`
-	Draft         *Bundle                `protobuf:"bytes,2,opt,name=draft" json:"draft,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default: an hour ago; at most 31 days.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since" json:"since,omitempty"`
+	Draft *Bundle                `protobuf:"bytes,2,opt,name=draft" json:"draft,omitempty"`
+	// Default: now.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until" json:"until,omitempty"`
+	TenantId      string                 `protobuf:"bytes,4,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1432,9 +1448,27 @@ func (x *ReplayRequest) GetDraft() *Bundle {
 	return nil
 }
 
+func (x *ReplayRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ReplayRequest) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+// ReplayResponse says how far a replay is. The last one of a stream has the summary of all.
 type ReplayResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SummaryJson   string                 `protobuf:"bytes,1,opt,name=summary_json,json=summaryJson" json:"summary_json,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	SummaryJson string                 `protobuf:"bytes,1,opt,name=summary_json,json=summaryJson" json:"summary_json,omitempty"`
+	// Recorded requests that were looked at so far.
+	Rows          int64 `protobuf:"varint,2,opt,name=rows" json:"rows,omitempty"`
+	Done          bool  `protobuf:"varint,3,opt,name=done" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1474,6 +1508,20 @@ func (x *ReplayResponse) GetSummaryJson() string {
 		return x.SummaryJson
 	}
 	return ""
+}
+
+func (x *ReplayResponse) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *ReplayResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
 }
 
 var File_aidy_admin_v1_config_proto protoreflect.FileDescriptor
@@ -1570,7 +1618,7 @@ const file_aidy_admin_v1_config_proto_rawDesc = "" +
 	"generation\x124\n" +
 	"\x06change\x18\x02 \x01(\v2\x1c.aidy.admin.v1.ChangeContextR\x06change\"G\n" +
 	"\x10RollbackResponse\x123\n" +
-	"\x06result\x18\x01 \x01(\v2\x1b.aidy.admin.v1.ChangeResultR\x06result\"\xef\x01\n" +
+	"\x06result\x18\x01 \x01(\v2\x1b.aidy.admin.v1.ChangeResultR\x06result\"\xa0\x02\n" +
 	"\x0eExplainRequest\x12$\n" +
 	"\ttenant_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\btenantId\x12\"\n" +
 	"\broute_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\arouteId\x12\x1e\n" +
@@ -1580,14 +1628,20 @@ const file_aidy_admin_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x05 \x01(\x04R\n" +
 	"generation\x12+\n" +
-	"\x05draft\x18\x06 \x01(\v2\x15.aidy.admin.v1.BundleR\x05draft\"6\n" +
+	"\x05draft\x18\x06 \x01(\v2\x15.aidy.admin.v1.BundleR\x05draft\x12/\n" +
+	"\rquestion_json\x18\a \x01(\tB\n" +
+	"\xbaH\ar\x05(\x80\x80\xc0\x01R\fquestionJson\"6\n" +
 	"\x0fExplainResponse\x12#\n" +
-	"\rdecision_json\x18\x01 \x01(\tR\fdecisionJson\"n\n" +
+	"\rdecision_json\x18\x01 \x01(\tR\fdecisionJson\"\xc6\x01\n" +
 	"\rReplayRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12+\n" +
-	"\x05draft\x18\x02 \x01(\v2\x15.aidy.admin.v1.BundleR\x05draft\"3\n" +
+	"\x05draft\x18\x02 \x01(\v2\x15.aidy.admin.v1.BundleR\x05draft\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12$\n" +
+	"\ttenant_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18?R\btenantId\"[\n" +
 	"\x0eReplayResponse\x12!\n" +
-	"\fsummary_json\x18\x01 \x01(\tR\vsummaryJson2\x81\x06\n" +
+	"\fsummary_json\x18\x01 \x01(\tR\vsummaryJson\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done2\x81\x06\n" +
 	"\rConfigService\x12Q\n" +
 	"\n" +
 	"RenewEpoch\x12 .aidy.admin.v1.RenewEpochRequest\x1a!.aidy.admin.v1.RenewEpochResponse\x12T\n" +
@@ -1697,29 +1751,30 @@ var file_aidy_admin_v1_config_proto_depIdxs = []int32{
 	1,  // 32: aidy.admin.v1.ExplainRequest.draft:type_name -> aidy.admin.v1.Bundle
 	42, // 33: aidy.admin.v1.ReplayRequest.since:type_name -> google.protobuf.Timestamp
 	1,  // 34: aidy.admin.v1.ReplayRequest.draft:type_name -> aidy.admin.v1.Bundle
-	6,  // 35: aidy.admin.v1.ConfigService.RenewEpoch:input_type -> aidy.admin.v1.RenewEpochRequest
-	2,  // 36: aidy.admin.v1.ConfigService.ApplyBundle:input_type -> aidy.admin.v1.ApplyBundleRequest
-	4,  // 37: aidy.admin.v1.ConfigService.Export:input_type -> aidy.admin.v1.ExportRequest
-	9,  // 38: aidy.admin.v1.ConfigService.ListGenerations:input_type -> aidy.admin.v1.ListGenerationsRequest
-	11, // 39: aidy.admin.v1.ConfigService.GetGeneration:input_type -> aidy.admin.v1.GetGenerationRequest
-	13, // 40: aidy.admin.v1.ConfigService.DiffGenerations:input_type -> aidy.admin.v1.DiffGenerationsRequest
-	15, // 41: aidy.admin.v1.ConfigService.Rollback:input_type -> aidy.admin.v1.RollbackRequest
-	17, // 42: aidy.admin.v1.ConfigService.Explain:input_type -> aidy.admin.v1.ExplainRequest
-	19, // 43: aidy.admin.v1.ConfigService.Replay:input_type -> aidy.admin.v1.ReplayRequest
-	7,  // 44: aidy.admin.v1.ConfigService.RenewEpoch:output_type -> aidy.admin.v1.RenewEpochResponse
-	3,  // 45: aidy.admin.v1.ConfigService.ApplyBundle:output_type -> aidy.admin.v1.ApplyBundleResponse
-	5,  // 46: aidy.admin.v1.ConfigService.Export:output_type -> aidy.admin.v1.ExportResponse
-	10, // 47: aidy.admin.v1.ConfigService.ListGenerations:output_type -> aidy.admin.v1.ListGenerationsResponse
-	12, // 48: aidy.admin.v1.ConfigService.GetGeneration:output_type -> aidy.admin.v1.GetGenerationResponse
-	14, // 49: aidy.admin.v1.ConfigService.DiffGenerations:output_type -> aidy.admin.v1.DiffGenerationsResponse
-	16, // 50: aidy.admin.v1.ConfigService.Rollback:output_type -> aidy.admin.v1.RollbackResponse
-	18, // 51: aidy.admin.v1.ConfigService.Explain:output_type -> aidy.admin.v1.ExplainResponse
-	20, // 52: aidy.admin.v1.ConfigService.Replay:output_type -> aidy.admin.v1.ReplayResponse
-	44, // [44:53] is the sub-list for method output_type
-	35, // [35:44] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	42, // 35: aidy.admin.v1.ReplayRequest.until:type_name -> google.protobuf.Timestamp
+	6,  // 36: aidy.admin.v1.ConfigService.RenewEpoch:input_type -> aidy.admin.v1.RenewEpochRequest
+	2,  // 37: aidy.admin.v1.ConfigService.ApplyBundle:input_type -> aidy.admin.v1.ApplyBundleRequest
+	4,  // 38: aidy.admin.v1.ConfigService.Export:input_type -> aidy.admin.v1.ExportRequest
+	9,  // 39: aidy.admin.v1.ConfigService.ListGenerations:input_type -> aidy.admin.v1.ListGenerationsRequest
+	11, // 40: aidy.admin.v1.ConfigService.GetGeneration:input_type -> aidy.admin.v1.GetGenerationRequest
+	13, // 41: aidy.admin.v1.ConfigService.DiffGenerations:input_type -> aidy.admin.v1.DiffGenerationsRequest
+	15, // 42: aidy.admin.v1.ConfigService.Rollback:input_type -> aidy.admin.v1.RollbackRequest
+	17, // 43: aidy.admin.v1.ConfigService.Explain:input_type -> aidy.admin.v1.ExplainRequest
+	19, // 44: aidy.admin.v1.ConfigService.Replay:input_type -> aidy.admin.v1.ReplayRequest
+	7,  // 45: aidy.admin.v1.ConfigService.RenewEpoch:output_type -> aidy.admin.v1.RenewEpochResponse
+	3,  // 46: aidy.admin.v1.ConfigService.ApplyBundle:output_type -> aidy.admin.v1.ApplyBundleResponse
+	5,  // 47: aidy.admin.v1.ConfigService.Export:output_type -> aidy.admin.v1.ExportResponse
+	10, // 48: aidy.admin.v1.ConfigService.ListGenerations:output_type -> aidy.admin.v1.ListGenerationsResponse
+	12, // 49: aidy.admin.v1.ConfigService.GetGeneration:output_type -> aidy.admin.v1.GetGenerationResponse
+	14, // 50: aidy.admin.v1.ConfigService.DiffGenerations:output_type -> aidy.admin.v1.DiffGenerationsResponse
+	16, // 51: aidy.admin.v1.ConfigService.Rollback:output_type -> aidy.admin.v1.RollbackResponse
+	18, // 52: aidy.admin.v1.ConfigService.Explain:output_type -> aidy.admin.v1.ExplainResponse
+	20, // 53: aidy.admin.v1.ConfigService.Replay:output_type -> aidy.admin.v1.ReplayResponse
+	45, // [45:54] is the sub-list for method output_type
+	36, // [36:45] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_aidy_admin_v1_config_proto_init() }

@@ -26,14 +26,34 @@ const (
 
 // RequestLog is one request, without its content.
 type RequestLog struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId" json:"request_id,omitempty"`
-	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime" json:"create_time,omitempty"`
-	TenantId      string                 `protobuf:"bytes,3,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
-	RouteId       string                 `protobuf:"bytes,4,opt,name=route_id,json=routeId" json:"route_id,omitempty"`
-	Model         string                 `protobuf:"bytes,5,opt,name=model" json:"model,omitempty"`
-	Status        int32                  `protobuf:"varint,6,opt,name=status" json:"status,omitempty"`
-	DurationMs    int64                  `protobuf:"varint,7,opt,name=duration_ms,json=durationMs" json:"duration_ms,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	RequestId    string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId" json:"request_id,omitempty"`
+	CreateTime   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime" json:"create_time,omitempty"`
+	TenantId     string                 `protobuf:"bytes,3,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
+	RouteId      string                 `protobuf:"bytes,4,opt,name=route_id,json=routeId" json:"route_id,omitempty"`
+	Model        string                 `protobuf:"bytes,5,opt,name=model" json:"model,omitempty"`
+	Status       int32                  `protobuf:"varint,6,opt,name=status" json:"status,omitempty"`
+	DurationMs   int64                  `protobuf:"varint,7,opt,name=duration_ms,json=durationMs" json:"duration_ms,omitempty"`
+	NodeId       string                 `protobuf:"bytes,8,opt,name=node_id,json=nodeId" json:"node_id,omitempty"`
+	ConsumerId   string                 `protobuf:"bytes,9,opt,name=consumer_id,json=consumerId" json:"consumer_id,omitempty"`
+	ApiKeyId     string                 `protobuf:"bytes,10,opt,name=api_key_id,json=apiKeyId" json:"api_key_id,omitempty"`
+	Operation    string                 `protobuf:"bytes,11,opt,name=operation" json:"operation,omitempty"`
+	ModelServed  string                 `protobuf:"bytes,12,opt,name=model_served,json=modelServed" json:"model_served,omitempty"`
+	ProviderId   string                 `protobuf:"bytes,13,opt,name=provider_id,json=providerId" json:"provider_id,omitempty"`
+	CredentialId string                 `protobuf:"bytes,14,opt,name=credential_id,json=credentialId" json:"credential_id,omitempty"`
+	// "ok", or the class of the failure.
+	Outcome      string `protobuf:"bytes,15,opt,name=outcome" json:"outcome,omitempty"`
+	Code         string `protobuf:"bytes,16,opt,name=code" json:"code,omitempty"`
+	Attempts     int32  `protobuf:"varint,17,opt,name=attempts" json:"attempts,omitempty"`
+	FirstEventMs int64  `protobuf:"varint,18,opt,name=first_event_ms,json=firstEventMs" json:"first_event_ms,omitempty"`
+	InputTokens  int64  `protobuf:"varint,19,opt,name=input_tokens,json=inputTokens" json:"input_tokens,omitempty"`
+	CachedTokens int64  `protobuf:"varint,20,opt,name=cached_tokens,json=cachedTokens" json:"cached_tokens,omitempty"`
+	OutputTokens int64  `protobuf:"varint,21,opt,name=output_tokens,json=outputTokens" json:"output_tokens,omitempty"`
+	CostNanos    int64  `protobuf:"varint,22,opt,name=cost_nanos,json=costNanos" json:"cost_nanos,omitempty"`
+	// How many equal refusals the row stands for.
+	Count int64 `protobuf:"varint,23,opt,name=count" json:"count,omitempty"`
+	// Everything that is kept of the request. Lists leave it out.
+	Record        *v1.RequestRecord `protobuf:"bytes,24,opt,name=record" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -117,11 +137,148 @@ func (x *RequestLog) GetDurationMs() int64 {
 	return 0
 }
 
+func (x *RequestLog) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *RequestLog) GetConsumerId() string {
+	if x != nil {
+		return x.ConsumerId
+	}
+	return ""
+}
+
+func (x *RequestLog) GetApiKeyId() string {
+	if x != nil {
+		return x.ApiKeyId
+	}
+	return ""
+}
+
+func (x *RequestLog) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *RequestLog) GetModelServed() string {
+	if x != nil {
+		return x.ModelServed
+	}
+	return ""
+}
+
+func (x *RequestLog) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *RequestLog) GetCredentialId() string {
+	if x != nil {
+		return x.CredentialId
+	}
+	return ""
+}
+
+func (x *RequestLog) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *RequestLog) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *RequestLog) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *RequestLog) GetFirstEventMs() int64 {
+	if x != nil {
+		return x.FirstEventMs
+	}
+	return 0
+}
+
+func (x *RequestLog) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *RequestLog) GetCachedTokens() int64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
+}
+
+func (x *RequestLog) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *RequestLog) GetCostNanos() int64 {
+	if x != nil {
+		return x.CostNanos
+	}
+	return 0
+}
+
+func (x *RequestLog) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *RequestLog) GetRecord() *v1.RequestRecord {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
 type ListRequestLogsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken" json:"page_token,omitempty"`
-	TenantId      string                 `protobuf:"bytes,3,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PageSize  int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize" json:"page_size,omitempty"`
+	PageToken string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken" json:"page_token,omitempty"`
+	TenantId  string                 `protobuf:"bytes,3,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
+	// Finds one request whenever it was; nothing else is looked at then.
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId" json:"request_id,omitempty"`
+	// The window of time: from inclusive, to exclusive. Default: the last hour; at most 24 h.
+	From         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=from" json:"from,omitempty"`
+	To           *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=to" json:"to,omitempty"`
+	ConsumerId   string                 `protobuf:"bytes,7,opt,name=consumer_id,json=consumerId" json:"consumer_id,omitempty"`
+	ApiKeyId     string                 `protobuf:"bytes,8,opt,name=api_key_id,json=apiKeyId" json:"api_key_id,omitempty"`
+	RouteId      string                 `protobuf:"bytes,9,opt,name=route_id,json=routeId" json:"route_id,omitempty"`
+	Model        string                 `protobuf:"bytes,10,opt,name=model" json:"model,omitempty"`
+	CredentialId string                 `protobuf:"bytes,11,opt,name=credential_id,json=credentialId" json:"credential_id,omitempty"`
+	Outcome      string                 `protobuf:"bytes,12,opt,name=outcome" json:"outcome,omitempty"`
+	Code         string                 `protobuf:"bytes,13,opt,name=code" json:"code,omitempty"`
+	// Statuses from and to, both inclusive; 0 does not ask.
+	MinStatus     int32  `protobuf:"varint,14,opt,name=min_status,json=minStatus" json:"min_status,omitempty"`
+	MaxStatus     int32  `protobuf:"varint,15,opt,name=max_status,json=maxStatus" json:"max_status,omitempty"`
+	MinDurationMs int64  `protobuf:"varint,16,opt,name=min_duration_ms,json=minDurationMs" json:"min_duration_ms,omitempty"`
+	MinAttempts   int32  `protobuf:"varint,17,opt,name=min_attempts,json=minAttempts" json:"min_attempts,omitempty"`
+	DecisionId    string `protobuf:"bytes,18,opt,name=decision_id,json=decisionId" json:"decision_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +330,111 @@ func (x *ListRequestLogsRequest) GetPageToken() string {
 func (x *ListRequestLogsRequest) GetTenantId() string {
 	if x != nil {
 		return x.TenantId
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListRequestLogsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ListRequestLogsRequest) GetConsumerId() string {
+	if x != nil {
+		return x.ConsumerId
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetApiKeyId() string {
+	if x != nil {
+		return x.ApiKeyId
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetRouteId() string {
+	if x != nil {
+		return x.RouteId
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetCredentialId() string {
+	if x != nil {
+		return x.CredentialId
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ListRequestLogsRequest) GetMinStatus() int32 {
+	if x != nil {
+		return x.MinStatus
+	}
+	return 0
+}
+
+func (x *ListRequestLogsRequest) GetMaxStatus() int32 {
+	if x != nil {
+		return x.MaxStatus
+	}
+	return 0
+}
+
+func (x *ListRequestLogsRequest) GetMinDurationMs() int64 {
+	if x != nil {
+		return x.MinDurationMs
+	}
+	return 0
+}
+
+func (x *ListRequestLogsRequest) GetMinAttempts() int32 {
+	if x != nil {
+		return x.MinAttempts
+	}
+	return 0
+}
+
+func (x *ListRequestLogsRequest) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
 	}
 	return ""
 }
@@ -590,7 +852,7 @@ var File_aidy_admin_v1_log_proto protoreflect.FileDescriptor
 
 const file_aidy_admin_v1_log_proto_rawDesc = "" +
 	"\n" +
-	"\x17aidy/admin/v1/log.proto\x12\raidy.admin.v1\x1a\x1aaidy/ledger/v1/usage.proto\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x01\n" +
+	"\x17aidy/admin/v1/log.proto\x12\raidy.admin.v1\x1a\x1aaidy/ledger/v1/usage.proto\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x06\n" +
 	"\n" +
 	"RequestLog\x12\x1d\n" +
 	"\n" +
@@ -602,13 +864,57 @@ const file_aidy_admin_v1_log_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x16\n" +
 	"\x06status\x18\x06 \x01(\x05R\x06status\x12\x1f\n" +
 	"\vduration_ms\x18\a \x01(\x03R\n" +
-	"durationMs\"\x90\x01\n" +
+	"durationMs\x12\x17\n" +
+	"\anode_id\x18\b \x01(\tR\x06nodeId\x12\x1f\n" +
+	"\vconsumer_id\x18\t \x01(\tR\n" +
+	"consumerId\x12\x1c\n" +
+	"\n" +
+	"api_key_id\x18\n" +
+	" \x01(\tR\bapiKeyId\x12\x1c\n" +
+	"\toperation\x18\v \x01(\tR\toperation\x12!\n" +
+	"\fmodel_served\x18\f \x01(\tR\vmodelServed\x12\x1f\n" +
+	"\vprovider_id\x18\r \x01(\tR\n" +
+	"providerId\x12#\n" +
+	"\rcredential_id\x18\x0e \x01(\tR\fcredentialId\x12\x18\n" +
+	"\aoutcome\x18\x0f \x01(\tR\aoutcome\x12\x12\n" +
+	"\x04code\x18\x10 \x01(\tR\x04code\x12\x1a\n" +
+	"\battempts\x18\x11 \x01(\x05R\battempts\x12$\n" +
+	"\x0efirst_event_ms\x18\x12 \x01(\x03R\ffirstEventMs\x12!\n" +
+	"\finput_tokens\x18\x13 \x01(\x03R\vinputTokens\x12#\n" +
+	"\rcached_tokens\x18\x14 \x01(\x03R\fcachedTokens\x12#\n" +
+	"\routput_tokens\x18\x15 \x01(\x03R\foutputTokens\x12\x1d\n" +
+	"\n" +
+	"cost_nanos\x18\x16 \x01(\x03R\tcostNanos\x12\x14\n" +
+	"\x05count\x18\x17 \x01(\x03R\x05count\x125\n" +
+	"\x06record\x18\x18 \x01(\v2\x1d.aidy.ledger.v1.RequestRecordR\x06record\"\xdc\x05\n" +
 	"\x16ListRequestLogsRequest\x12'\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\tpageToken\x12$\n" +
-	"\ttenant_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18?R\btenantId\"\x7f\n" +
+	"\ttenant_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18?R\btenantId\x12&\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18?R\trequestId\x12.\n" +
+	"\x04from\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12(\n" +
+	"\vconsumer_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"consumerId\x12%\n" +
+	"\n" +
+	"api_key_id\x18\b \x01(\tB\a\xbaH\x04r\x02\x18?R\bapiKeyId\x12\"\n" +
+	"\broute_id\x18\t \x01(\tB\a\xbaH\x04r\x02\x18?R\arouteId\x12\x1e\n" +
+	"\x05model\x18\n" +
+	" \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12,\n" +
+	"\rcredential_id\x18\v \x01(\tB\a\xbaH\x04r\x02\x18?R\fcredentialId\x12!\n" +
+	"\aoutcome\x18\f \x01(\tB\a\xbaH\x04r\x02\x18?R\aoutcome\x12\x1b\n" +
+	"\x04code\x18\r \x01(\tB\a\xbaH\x04r\x02\x18?R\x04code\x12\x1d\n" +
+	"\n" +
+	"min_status\x18\x0e \x01(\x05R\tminStatus\x12\x1d\n" +
+	"\n" +
+	"max_status\x18\x0f \x01(\x05R\tmaxStatus\x12/\n" +
+	"\x0fmin_duration_ms\x18\x10 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\rminDurationMs\x12*\n" +
+	"\fmin_attempts\x18\x11 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\vminAttempts\x12(\n" +
+	"\vdecision_id\x18\x12 \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"decisionId\"\x7f\n" +
 	"\x17ListRequestLogsResponse\x12<\n" +
 	"\frequest_logs\x18\x01 \x03(\v2\x19.aidy.admin.v1.RequestLogR\vrequestLogs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"=\n" +
@@ -677,31 +983,35 @@ var file_aidy_admin_v1_log_proto_goTypes = []any{
 	(*QueryUsageResponse)(nil),      // 9: aidy.admin.v1.QueryUsageResponse
 	nil,                             // 10: aidy.admin.v1.UsageSum.GroupEntry
 	(*timestamppb.Timestamp)(nil),   // 11: google.protobuf.Timestamp
-	(*v1.Units)(nil),                // 12: aidy.ledger.v1.Units
+	(*v1.RequestRecord)(nil),        // 12: aidy.ledger.v1.RequestRecord
+	(*v1.Units)(nil),                // 13: aidy.ledger.v1.Units
 }
 var file_aidy_admin_v1_log_proto_depIdxs = []int32{
 	11, // 0: aidy.admin.v1.RequestLog.create_time:type_name -> google.protobuf.Timestamp
-	0,  // 1: aidy.admin.v1.ListRequestLogsResponse.request_logs:type_name -> aidy.admin.v1.RequestLog
-	0,  // 2: aidy.admin.v1.GetRequestResponse.request_log:type_name -> aidy.admin.v1.RequestLog
-	0,  // 3: aidy.admin.v1.TailRequestsResponse.request_log:type_name -> aidy.admin.v1.RequestLog
-	11, // 4: aidy.admin.v1.QueryUsageRequest.from:type_name -> google.protobuf.Timestamp
-	11, // 5: aidy.admin.v1.QueryUsageRequest.to:type_name -> google.protobuf.Timestamp
-	10, // 6: aidy.admin.v1.UsageSum.group:type_name -> aidy.admin.v1.UsageSum.GroupEntry
-	12, // 7: aidy.admin.v1.UsageSum.units:type_name -> aidy.ledger.v1.Units
-	8,  // 8: aidy.admin.v1.QueryUsageResponse.sums:type_name -> aidy.admin.v1.UsageSum
-	1,  // 9: aidy.admin.v1.LogService.ListRequestLogs:input_type -> aidy.admin.v1.ListRequestLogsRequest
-	3,  // 10: aidy.admin.v1.LogService.GetRequest:input_type -> aidy.admin.v1.GetRequestRequest
-	5,  // 11: aidy.admin.v1.LogService.TailRequests:input_type -> aidy.admin.v1.TailRequestsRequest
-	7,  // 12: aidy.admin.v1.LogService.QueryUsage:input_type -> aidy.admin.v1.QueryUsageRequest
-	2,  // 13: aidy.admin.v1.LogService.ListRequestLogs:output_type -> aidy.admin.v1.ListRequestLogsResponse
-	4,  // 14: aidy.admin.v1.LogService.GetRequest:output_type -> aidy.admin.v1.GetRequestResponse
-	6,  // 15: aidy.admin.v1.LogService.TailRequests:output_type -> aidy.admin.v1.TailRequestsResponse
-	9,  // 16: aidy.admin.v1.LogService.QueryUsage:output_type -> aidy.admin.v1.QueryUsageResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	12, // 1: aidy.admin.v1.RequestLog.record:type_name -> aidy.ledger.v1.RequestRecord
+	11, // 2: aidy.admin.v1.ListRequestLogsRequest.from:type_name -> google.protobuf.Timestamp
+	11, // 3: aidy.admin.v1.ListRequestLogsRequest.to:type_name -> google.protobuf.Timestamp
+	0,  // 4: aidy.admin.v1.ListRequestLogsResponse.request_logs:type_name -> aidy.admin.v1.RequestLog
+	0,  // 5: aidy.admin.v1.GetRequestResponse.request_log:type_name -> aidy.admin.v1.RequestLog
+	0,  // 6: aidy.admin.v1.TailRequestsResponse.request_log:type_name -> aidy.admin.v1.RequestLog
+	11, // 7: aidy.admin.v1.QueryUsageRequest.from:type_name -> google.protobuf.Timestamp
+	11, // 8: aidy.admin.v1.QueryUsageRequest.to:type_name -> google.protobuf.Timestamp
+	10, // 9: aidy.admin.v1.UsageSum.group:type_name -> aidy.admin.v1.UsageSum.GroupEntry
+	13, // 10: aidy.admin.v1.UsageSum.units:type_name -> aidy.ledger.v1.Units
+	8,  // 11: aidy.admin.v1.QueryUsageResponse.sums:type_name -> aidy.admin.v1.UsageSum
+	1,  // 12: aidy.admin.v1.LogService.ListRequestLogs:input_type -> aidy.admin.v1.ListRequestLogsRequest
+	3,  // 13: aidy.admin.v1.LogService.GetRequest:input_type -> aidy.admin.v1.GetRequestRequest
+	5,  // 14: aidy.admin.v1.LogService.TailRequests:input_type -> aidy.admin.v1.TailRequestsRequest
+	7,  // 15: aidy.admin.v1.LogService.QueryUsage:input_type -> aidy.admin.v1.QueryUsageRequest
+	2,  // 16: aidy.admin.v1.LogService.ListRequestLogs:output_type -> aidy.admin.v1.ListRequestLogsResponse
+	4,  // 17: aidy.admin.v1.LogService.GetRequest:output_type -> aidy.admin.v1.GetRequestResponse
+	6,  // 18: aidy.admin.v1.LogService.TailRequests:output_type -> aidy.admin.v1.TailRequestsResponse
+	9,  // 19: aidy.admin.v1.LogService.QueryUsage:output_type -> aidy.admin.v1.QueryUsageResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_aidy_admin_v1_log_proto_init() }

@@ -414,8 +414,11 @@ func (x *IngestUsageResponse) GetInserted() int64 {
 
 // IngestLogsRequest is a batch of request-log rows.
 type IngestLogsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId" json:"node_id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	NodeId  string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId" json:"node_id,omitempty"`
+	Records []*RequestRecord       `protobuf:"bytes,2,rep,name=records" json:"records,omitempty"`
+	// Rows that the node lost since its last batch, for want of room.
+	Lost          int64 `protobuf:"varint,3,opt,name=lost" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +460,488 @@ func (x *IngestLogsRequest) GetNodeId() string {
 	return ""
 }
 
+func (x *IngestLogsRequest) GetRecords() []*RequestRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *IngestLogsRequest) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+// RequestRecord is one request without its content: what it was, what became of it, and what a replay needs to decide again.
+type RequestRecord struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	RequestId          string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId" json:"request_id,omitempty"`
+	StartTime          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime" json:"start_time,omitempty"`
+	TraceId            string                 `protobuf:"bytes,3,opt,name=trace_id,json=traceId" json:"trace_id,omitempty"`
+	TenantId           string                 `protobuf:"bytes,4,opt,name=tenant_id,json=tenantId" json:"tenant_id,omitempty"`
+	ProjectId          string                 `protobuf:"bytes,5,opt,name=project_id,json=projectId" json:"project_id,omitempty"`
+	ConsumerId         string                 `protobuf:"bytes,6,opt,name=consumer_id,json=consumerId" json:"consumer_id,omitempty"`
+	ApiKeyId           string                 `protobuf:"bytes,7,opt,name=api_key_id,json=apiKeyId" json:"api_key_id,omitempty"`
+	RouteId            string                 `protobuf:"bytes,8,opt,name=route_id,json=routeId" json:"route_id,omitempty"`
+	Protocol           string                 `protobuf:"bytes,9,opt,name=protocol" json:"protocol,omitempty"`
+	Operation          string                 `protobuf:"bytes,10,opt,name=operation" json:"operation,omitempty"`
+	ModelRequested     string                 `protobuf:"bytes,11,opt,name=model_requested,json=modelRequested" json:"model_requested,omitempty"`
+	ModelServed        string                 `protobuf:"bytes,12,opt,name=model_served,json=modelServed" json:"model_served,omitempty"`
+	ProviderId         string                 `protobuf:"bytes,13,opt,name=provider_id,json=providerId" json:"provider_id,omitempty"`
+	UpstreamId         string                 `protobuf:"bytes,14,opt,name=upstream_id,json=upstreamId" json:"upstream_id,omitempty"`
+	CredentialId       string                 `protobuf:"bytes,15,opt,name=credential_id,json=credentialId" json:"credential_id,omitempty"`
+	PolicyGeneration   uint64                 `protobuf:"varint,16,opt,name=policy_generation,json=policyGeneration" json:"policy_generation,omitempty"`
+	IdentityGeneration uint64                 `protobuf:"varint,17,opt,name=identity_generation,json=identityGeneration" json:"identity_generation,omitempty"`
+	Status             int32                  `protobuf:"varint,18,opt,name=status" json:"status,omitempty"`
+	// "ok", or the class of the failure.
+	Outcome string `protobuf:"bytes,19,opt,name=outcome" json:"outcome,omitempty"`
+	// The stable code that the client was told; empty without an error.
+	Code         string `protobuf:"bytes,20,opt,name=code" json:"code,omitempty"`
+	Stop         string `protobuf:"bytes,21,opt,name=stop" json:"stop,omitempty"`
+	Affinity     string `protobuf:"bytes,22,opt,name=affinity" json:"affinity,omitempty"`
+	Stream       bool   `protobuf:"varint,23,opt,name=stream" json:"stream,omitempty"`
+	QueueUs      int64  `protobuf:"varint,24,opt,name=queue_us,json=queueUs" json:"queue_us,omitempty"`
+	FirstEventUs int64  `protobuf:"varint,25,opt,name=first_event_us,json=firstEventUs" json:"first_event_us,omitempty"`
+	DurationUs   int64  `protobuf:"varint,26,opt,name=duration_us,json=durationUs" json:"duration_us,omitempty"`
+	Units        *Units `protobuf:"bytes,27,opt,name=units" json:"units,omitempty"`
+	// By the prices of the decision: telemetry, not money.
+	CostNanos  int64  `protobuf:"varint,28,opt,name=cost_nanos,json=costNanos" json:"cost_nanos,omitempty"`
+	Class      string `protobuf:"bytes,29,opt,name=class" json:"class,omitempty"`
+	DecisionId string `protobuf:"bytes,30,opt,name=decision_id,json=decisionId" json:"decision_id,omitempty"`
+	// What excluded how many candidates, as in the error.
+	Pool             string             `protobuf:"bytes,31,opt,name=pool" json:"pool,omitempty"`
+	UpstreamRequests []*UpstreamRequest `protobuf:"bytes,32,rep,name=upstream_requests,json=upstreamRequests" json:"upstream_requests,omitempty"`
+	// What the decision depended on: numbers, flags and keyed hashes.
+	FeaturesJson string `protobuf:"bytes,33,opt,name=features_json,json=featuresJson" json:"features_json,omitempty"`
+	// The decision, for failures, slow requests, fallbacks and a share of the others.
+	DecisionJson string `protobuf:"bytes,34,opt,name=decision_json,json=decisionJson" json:"decision_json,omitempty"`
+	// How many equal refusals the row stands for; 0 is 1.
+	Count         int64 `protobuf:"varint,35,opt,name=count" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestRecord) Reset() {
+	*x = RequestRecord{}
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestRecord) ProtoMessage() {}
+
+func (x *RequestRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
+func (*RequestRecord) Descriptor() ([]byte, []int) {
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RequestRecord) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetConsumerId() string {
+	if x != nil {
+		return x.ConsumerId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetApiKeyId() string {
+	if x != nil {
+		return x.ApiKeyId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetRouteId() string {
+	if x != nil {
+		return x.RouteId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetModelRequested() string {
+	if x != nil {
+		return x.ModelRequested
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetModelServed() string {
+	if x != nil {
+		return x.ModelServed
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetUpstreamId() string {
+	if x != nil {
+		return x.UpstreamId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetCredentialId() string {
+	if x != nil {
+		return x.CredentialId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetPolicyGeneration() uint64 {
+	if x != nil {
+		return x.PolicyGeneration
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetIdentityGeneration() uint64 {
+	if x != nil {
+		return x.IdentityGeneration
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetStop() string {
+	if x != nil {
+		return x.Stop
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetAffinity() string {
+	if x != nil {
+		return x.Affinity
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetStream() bool {
+	if x != nil {
+		return x.Stream
+	}
+	return false
+}
+
+func (x *RequestRecord) GetQueueUs() int64 {
+	if x != nil {
+		return x.QueueUs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetFirstEventUs() int64 {
+	if x != nil {
+		return x.FirstEventUs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetDurationUs() int64 {
+	if x != nil {
+		return x.DurationUs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetUnits() *Units {
+	if x != nil {
+		return x.Units
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetCostNanos() int64 {
+	if x != nil {
+		return x.CostNanos
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetUpstreamRequests() []*UpstreamRequest {
+	if x != nil {
+		return x.UpstreamRequests
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetFeaturesJson() string {
+	if x != nil {
+		return x.FeaturesJson
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetDecisionJson() string {
+	if x != nil {
+		return x.DecisionJson
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// UpstreamRequest is one attempt of a request.
+type UpstreamRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId   string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId" json:"provider_id,omitempty"`
+	UpstreamId   string                 `protobuf:"bytes,2,opt,name=upstream_id,json=upstreamId" json:"upstream_id,omitempty"`
+	CredentialId string                 `protobuf:"bytes,3,opt,name=credential_id,json=credentialId" json:"credential_id,omitempty"`
+	Model        string                 `protobuf:"bytes,4,opt,name=model" json:"model,omitempty"`
+	Stage        string                 `protobuf:"bytes,5,opt,name=stage" json:"stage,omitempty"`
+	Ok           bool                   `protobuf:"varint,6,opt,name=ok" json:"ok,omitempty"`
+	// Of a failure.
+	Class    string `protobuf:"bytes,7,opt,name=class" json:"class,omitempty"`
+	Status   int32  `protobuf:"varint,8,opt,name=status" json:"status,omitempty"`
+	Consumed string `protobuf:"bytes,9,opt,name=consumed" json:"consumed,omitempty"`
+	WaitedUs int64  `protobuf:"varint,10,opt,name=waited_us,json=waitedUs" json:"waited_us,omitempty"`
+	// From the start of the request.
+	StartedUs int64 `protobuf:"varint,11,opt,name=started_us,json=startedUs" json:"started_us,omitempty"`
+	TookUs    int64 `protobuf:"varint,12,opt,name=took_us,json=tookUs" json:"took_us,omitempty"`
+	// The provider's own id of it.
+	ProviderRequestId string `protobuf:"bytes,13,opt,name=provider_request_id,json=providerRequestId" json:"provider_request_id,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *UpstreamRequest) Reset() {
+	*x = UpstreamRequest{}
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpstreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpstreamRequest) ProtoMessage() {}
+
+func (x *UpstreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpstreamRequest.ProtoReflect.Descriptor instead.
+func (*UpstreamRequest) Descriptor() ([]byte, []int) {
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *UpstreamRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *UpstreamRequest) GetUpstreamId() string {
+	if x != nil {
+		return x.UpstreamId
+	}
+	return ""
+}
+
+func (x *UpstreamRequest) GetCredentialId() string {
+	if x != nil {
+		return x.CredentialId
+	}
+	return ""
+}
+
+func (x *UpstreamRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *UpstreamRequest) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *UpstreamRequest) GetOk() bool {
+	if x != nil {
+		return x.Ok
+	}
+	return false
+}
+
+func (x *UpstreamRequest) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *UpstreamRequest) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *UpstreamRequest) GetConsumed() string {
+	if x != nil {
+		return x.Consumed
+	}
+	return ""
+}
+
+func (x *UpstreamRequest) GetWaitedUs() int64 {
+	if x != nil {
+		return x.WaitedUs
+	}
+	return 0
+}
+
+func (x *UpstreamRequest) GetStartedUs() int64 {
+	if x != nil {
+		return x.StartedUs
+	}
+	return 0
+}
+
+func (x *UpstreamRequest) GetTookUs() int64 {
+	if x != nil {
+		return x.TookUs
+	}
+	return 0
+}
+
+func (x *UpstreamRequest) GetProviderRequestId() string {
+	if x != nil {
+		return x.ProviderRequestId
+	}
+	return ""
+}
+
 // IngestLogsResponse says that the rows are stored.
 type IngestLogsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -466,7 +951,7 @@ type IngestLogsResponse struct {
 
 func (x *IngestLogsResponse) Reset() {
 	*x = IngestLogsResponse{}
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[3]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +963,7 @@ func (x *IngestLogsResponse) String() string {
 func (*IngestLogsResponse) ProtoMessage() {}
 
 func (x *IngestLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[3]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +976,7 @@ func (x *IngestLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestLogsResponse.ProtoReflect.Descriptor instead.
 func (*IngestLogsResponse) Descriptor() ([]byte, []int) {
-	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{3}
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{5}
 }
 
 // Units counts what was used, one number a price component. Components are disjoint.
@@ -518,7 +1003,7 @@ type Units struct {
 
 func (x *Units) Reset() {
 	*x = Units{}
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[4]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +1015,7 @@ func (x *Units) String() string {
 func (*Units) ProtoMessage() {}
 
 func (x *Units) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[4]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +1028,7 @@ func (x *Units) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Units.ProtoReflect.Descriptor instead.
 func (*Units) Descriptor() ([]byte, []int) {
-	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{4}
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Units) GetInput() int64 {
@@ -720,7 +1205,7 @@ type UsageEvent struct {
 
 func (x *UsageEvent) Reset() {
 	*x = UsageEvent{}
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[5]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +1217,7 @@ func (x *UsageEvent) String() string {
 func (*UsageEvent) ProtoMessage() {}
 
 func (x *UsageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[5]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +1230,7 @@ func (x *UsageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageEvent.ProtoReflect.Descriptor instead.
 func (*UsageEvent) Descriptor() ([]byte, []int) {
-	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{5}
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UsageEvent) GetLogSeq() uint64 {
@@ -1053,7 +1538,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[6]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1550,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[6]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1563,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{6}
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Intent) GetEvent() *UsageEvent {
@@ -1103,7 +1588,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[7]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1600,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[7]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1613,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{7}
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Progress) GetIntentSeq() uint64 {
@@ -1172,7 +1657,7 @@ type Settle struct {
 
 func (x *Settle) Reset() {
 	*x = Settle{}
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[8]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1669,7 @@ func (x *Settle) String() string {
 func (*Settle) ProtoMessage() {}
 
 func (x *Settle) ProtoReflect() protoreflect.Message {
-	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[8]
+	mi := &file_aidy_ledger_v1_usage_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1682,7 @@ func (x *Settle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settle.ProtoReflect.Descriptor instead.
 func (*Settle) Descriptor() ([]byte, []int) {
-	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{8}
+	return file_aidy_ledger_v1_usage_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Settle) GetIntentSeq() uint64 {
@@ -1227,9 +1712,76 @@ const file_aidy_ledger_v1_usage_proto_rawDesc = "" +
 	"\x06events\x18\x05 \x03(\v2\x1a.aidy.ledger.v1.UsageEventB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x06events\"L\n" +
 	"\x13IngestUsageResponse\x12\x19\n" +
 	"\blast_seq\x18\x01 \x01(\x04R\alastSeq\x12\x1a\n" +
-	"\binserted\x18\x02 \x01(\x03R\binserted\"7\n" +
+	"\binserted\x18\x02 \x01(\x03R\binserted\"\x98\x01\n" +
 	"\x11IngestLogsRequest\x12\"\n" +
-	"\anode_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18?R\x06nodeId\"\x14\n" +
+	"\anode_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18?R\x06nodeId\x12B\n" +
+	"\arecords\x18\x02 \x03(\v2\x1d.aidy.ledger.v1.RequestRecordB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\arecords\x12\x1b\n" +
+	"\x04lost\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x04lost\"\x8b\v\n" +
+	"\rRequestRecord\x12(\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18?R\trequestId\x12A\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\tstartTime\x12\"\n" +
+	"\btrace_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18?R\atraceId\x12$\n" +
+	"\ttenant_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18?R\btenantId\x12&\n" +
+	"\n" +
+	"project_id\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18?R\tprojectId\x12(\n" +
+	"\vconsumer_id\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"consumerId\x12%\n" +
+	"\n" +
+	"api_key_id\x18\a \x01(\tB\a\xbaH\x04r\x02\x18?R\bapiKeyId\x12\"\n" +
+	"\broute_id\x18\b \x01(\tB\a\xbaH\x04r\x02\x18?R\arouteId\x12#\n" +
+	"\bprotocol\x18\t \x01(\tB\a\xbaH\x04r\x02\x18?R\bprotocol\x12%\n" +
+	"\toperation\x18\n" +
+	" \x01(\tB\a\xbaH\x04r\x02\x18?R\toperation\x121\n" +
+	"\x0fmodel_requested\x18\v \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x0emodelRequested\x12+\n" +
+	"\fmodel_served\x18\f \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\vmodelServed\x12(\n" +
+	"\vprovider_id\x18\r \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"providerId\x12(\n" +
+	"\vupstream_id\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"upstreamId\x12,\n" +
+	"\rcredential_id\x18\x0f \x01(\tB\a\xbaH\x04r\x02\x18?R\fcredentialId\x12+\n" +
+	"\x11policy_generation\x18\x10 \x01(\x04R\x10policyGeneration\x12/\n" +
+	"\x13identity_generation\x18\x11 \x01(\x04R\x12identityGeneration\x12\x16\n" +
+	"\x06status\x18\x12 \x01(\x05R\x06status\x12!\n" +
+	"\aoutcome\x18\x13 \x01(\tB\a\xbaH\x04r\x02\x18?R\aoutcome\x12\x1b\n" +
+	"\x04code\x18\x14 \x01(\tB\a\xbaH\x04r\x02\x18?R\x04code\x12\x1b\n" +
+	"\x04stop\x18\x15 \x01(\tB\a\xbaH\x04r\x02\x18?R\x04stop\x12#\n" +
+	"\baffinity\x18\x16 \x01(\tB\a\xbaH\x04r\x02\x18?R\baffinity\x12\x16\n" +
+	"\x06stream\x18\x17 \x01(\bR\x06stream\x12\x19\n" +
+	"\bqueue_us\x18\x18 \x01(\x03R\aqueueUs\x12$\n" +
+	"\x0efirst_event_us\x18\x19 \x01(\x03R\ffirstEventUs\x12\x1f\n" +
+	"\vduration_us\x18\x1a \x01(\x03R\n" +
+	"durationUs\x12+\n" +
+	"\x05units\x18\x1b \x01(\v2\x15.aidy.ledger.v1.UnitsR\x05units\x12\x1d\n" +
+	"\n" +
+	"cost_nanos\x18\x1c \x01(\x03R\tcostNanos\x12\x1d\n" +
+	"\x05class\x18\x1d \x01(\tB\a\xbaH\x04r\x02\x18?R\x05class\x12(\n" +
+	"\vdecision_id\x18\x1e \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"decisionId\x12\x1c\n" +
+	"\x04pool\x18\x1f \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04pool\x12V\n" +
+	"\x11upstream_requests\x18  \x03(\v2\x1f.aidy.ledger.v1.UpstreamRequestB\b\xbaH\x05\x92\x01\x02\x10 R\x10upstreamRequests\x12-\n" +
+	"\rfeatures_json\x18! \x01(\tB\b\xbaH\x05r\x03(\x80 R\ffeaturesJson\x12-\n" +
+	"\rdecision_json\x18\" \x01(\tB\b\xbaH\x05r\x03(\x80@R\fdecisionJson\x12\x1d\n" +
+	"\x05count\x18# \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05count\"\xcd\x03\n" +
+	"\x0fUpstreamRequest\x12(\n" +
+	"\vprovider_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"providerId\x12(\n" +
+	"\vupstream_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\n" +
+	"upstreamId\x12,\n" +
+	"\rcredential_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18?R\fcredentialId\x12\x1e\n" +
+	"\x05model\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x05model\x12\x1d\n" +
+	"\x05stage\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18?R\x05stage\x12\x0e\n" +
+	"\x02ok\x18\x06 \x01(\bR\x02ok\x12\x1d\n" +
+	"\x05class\x18\a \x01(\tB\a\xbaH\x04r\x02\x18?R\x05class\x12\x16\n" +
+	"\x06status\x18\b \x01(\x05R\x06status\x12#\n" +
+	"\bconsumed\x18\t \x01(\tB\a\xbaH\x04r\x02\x18?R\bconsumed\x12\x1b\n" +
+	"\twaited_us\x18\n" +
+	" \x01(\x03R\bwaitedUs\x12\x1d\n" +
+	"\n" +
+	"started_us\x18\v \x01(\x03R\tstartedUs\x12\x17\n" +
+	"\atook_us\x18\f \x01(\x03R\x06tookUs\x128\n" +
+	"\x13provider_request_id\x18\r \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x11providerRequestId\"\x14\n" +
 	"\x12IngestLogsResponse\"\xcc\x03\n" +
 	"\x05Units\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\x03R\x05input\x12\x1d\n" +
@@ -1374,7 +1926,7 @@ func file_aidy_ledger_v1_usage_proto_rawDescGZIP() []byte {
 }
 
 var file_aidy_ledger_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_aidy_ledger_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_aidy_ledger_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_aidy_ledger_v1_usage_proto_goTypes = []any{
 	(EntryKind)(0),                // 0: aidy.ledger.v1.EntryKind
 	(UsageSource)(0),              // 1: aidy.ledger.v1.UsageSource
@@ -1383,38 +1935,44 @@ var file_aidy_ledger_v1_usage_proto_goTypes = []any{
 	(*IngestUsageRequest)(nil),    // 4: aidy.ledger.v1.IngestUsageRequest
 	(*IngestUsageResponse)(nil),   // 5: aidy.ledger.v1.IngestUsageResponse
 	(*IngestLogsRequest)(nil),     // 6: aidy.ledger.v1.IngestLogsRequest
-	(*IngestLogsResponse)(nil),    // 7: aidy.ledger.v1.IngestLogsResponse
-	(*Units)(nil),                 // 8: aidy.ledger.v1.Units
-	(*UsageEvent)(nil),            // 9: aidy.ledger.v1.UsageEvent
-	(*Intent)(nil),                // 10: aidy.ledger.v1.Intent
-	(*Progress)(nil),              // 11: aidy.ledger.v1.Progress
-	(*Settle)(nil),                // 12: aidy.ledger.v1.Settle
-	nil,                           // 13: aidy.ledger.v1.UsageEvent.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*RequestRecord)(nil),         // 7: aidy.ledger.v1.RequestRecord
+	(*UpstreamRequest)(nil),       // 8: aidy.ledger.v1.UpstreamRequest
+	(*IngestLogsResponse)(nil),    // 9: aidy.ledger.v1.IngestLogsResponse
+	(*Units)(nil),                 // 10: aidy.ledger.v1.Units
+	(*UsageEvent)(nil),            // 11: aidy.ledger.v1.UsageEvent
+	(*Intent)(nil),                // 12: aidy.ledger.v1.Intent
+	(*Progress)(nil),              // 13: aidy.ledger.v1.Progress
+	(*Settle)(nil),                // 14: aidy.ledger.v1.Settle
+	nil,                           // 15: aidy.ledger.v1.UsageEvent.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_aidy_ledger_v1_usage_proto_depIdxs = []int32{
-	9,  // 0: aidy.ledger.v1.IngestUsageRequest.events:type_name -> aidy.ledger.v1.UsageEvent
-	0,  // 1: aidy.ledger.v1.UsageEvent.kind:type_name -> aidy.ledger.v1.EntryKind
-	13, // 2: aidy.ledger.v1.UsageEvent.labels:type_name -> aidy.ledger.v1.UsageEvent.LabelsEntry
-	3,  // 3: aidy.ledger.v1.UsageEvent.purpose:type_name -> aidy.ledger.v1.Purpose
-	8,  // 4: aidy.ledger.v1.UsageEvent.units:type_name -> aidy.ledger.v1.Units
-	8,  // 5: aidy.ledger.v1.UsageEvent.charged_units:type_name -> aidy.ledger.v1.Units
-	1,  // 6: aidy.ledger.v1.UsageEvent.usage_source:type_name -> aidy.ledger.v1.UsageSource
-	2,  // 7: aidy.ledger.v1.UsageEvent.outcome:type_name -> aidy.ledger.v1.AttemptOutcome
-	14, // 8: aidy.ledger.v1.UsageEvent.accepted_at:type_name -> google.protobuf.Timestamp
-	14, // 9: aidy.ledger.v1.UsageEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	9,  // 10: aidy.ledger.v1.Intent.event:type_name -> aidy.ledger.v1.UsageEvent
-	8,  // 11: aidy.ledger.v1.Progress.units:type_name -> aidy.ledger.v1.Units
-	9,  // 12: aidy.ledger.v1.Settle.event:type_name -> aidy.ledger.v1.UsageEvent
-	4,  // 13: aidy.ledger.v1.UsageService.IngestUsage:input_type -> aidy.ledger.v1.IngestUsageRequest
-	6,  // 14: aidy.ledger.v1.UsageService.IngestLogs:input_type -> aidy.ledger.v1.IngestLogsRequest
-	5,  // 15: aidy.ledger.v1.UsageService.IngestUsage:output_type -> aidy.ledger.v1.IngestUsageResponse
-	7,  // 16: aidy.ledger.v1.UsageService.IngestLogs:output_type -> aidy.ledger.v1.IngestLogsResponse
-	15, // [15:17] is the sub-list for method output_type
-	13, // [13:15] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	11, // 0: aidy.ledger.v1.IngestUsageRequest.events:type_name -> aidy.ledger.v1.UsageEvent
+	7,  // 1: aidy.ledger.v1.IngestLogsRequest.records:type_name -> aidy.ledger.v1.RequestRecord
+	16, // 2: aidy.ledger.v1.RequestRecord.start_time:type_name -> google.protobuf.Timestamp
+	10, // 3: aidy.ledger.v1.RequestRecord.units:type_name -> aidy.ledger.v1.Units
+	8,  // 4: aidy.ledger.v1.RequestRecord.upstream_requests:type_name -> aidy.ledger.v1.UpstreamRequest
+	0,  // 5: aidy.ledger.v1.UsageEvent.kind:type_name -> aidy.ledger.v1.EntryKind
+	15, // 6: aidy.ledger.v1.UsageEvent.labels:type_name -> aidy.ledger.v1.UsageEvent.LabelsEntry
+	3,  // 7: aidy.ledger.v1.UsageEvent.purpose:type_name -> aidy.ledger.v1.Purpose
+	10, // 8: aidy.ledger.v1.UsageEvent.units:type_name -> aidy.ledger.v1.Units
+	10, // 9: aidy.ledger.v1.UsageEvent.charged_units:type_name -> aidy.ledger.v1.Units
+	1,  // 10: aidy.ledger.v1.UsageEvent.usage_source:type_name -> aidy.ledger.v1.UsageSource
+	2,  // 11: aidy.ledger.v1.UsageEvent.outcome:type_name -> aidy.ledger.v1.AttemptOutcome
+	16, // 12: aidy.ledger.v1.UsageEvent.accepted_at:type_name -> google.protobuf.Timestamp
+	16, // 13: aidy.ledger.v1.UsageEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	11, // 14: aidy.ledger.v1.Intent.event:type_name -> aidy.ledger.v1.UsageEvent
+	10, // 15: aidy.ledger.v1.Progress.units:type_name -> aidy.ledger.v1.Units
+	11, // 16: aidy.ledger.v1.Settle.event:type_name -> aidy.ledger.v1.UsageEvent
+	4,  // 17: aidy.ledger.v1.UsageService.IngestUsage:input_type -> aidy.ledger.v1.IngestUsageRequest
+	6,  // 18: aidy.ledger.v1.UsageService.IngestLogs:input_type -> aidy.ledger.v1.IngestLogsRequest
+	5,  // 19: aidy.ledger.v1.UsageService.IngestUsage:output_type -> aidy.ledger.v1.IngestUsageResponse
+	9,  // 20: aidy.ledger.v1.UsageService.IngestLogs:output_type -> aidy.ledger.v1.IngestLogsResponse
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_aidy_ledger_v1_usage_proto_init() }
@@ -1428,7 +1986,7 @@ func file_aidy_ledger_v1_usage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aidy_ledger_v1_usage_proto_rawDesc), len(file_aidy_ledger_v1_usage_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
