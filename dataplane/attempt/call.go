@@ -77,7 +77,7 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Le
 	}
 	end.Status, end.Upstream = resp.StatusCode, requestID(resp.Header)
 	try.Status, try.UpstreamRequestID = end.Status, end.Upstream
-	x.scheduler.Observe(c, upstream.RateLimits(resp.Header, time.Now()), time.Now())
+	x.observe(c, resp.Header)
 	if resp.StatusCode >= 300 && !x.passes(resp, cancel) {
 		f = x.rejected(resp, cancel)
 		end.Fault = f

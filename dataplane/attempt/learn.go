@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"net/http"
 	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/upstream"
 )
 
 // learn tells the scheduler how an attempt ended: for health and breakers, for limits,
@@ -34,6 +36,15 @@ func (x *run) learn(c *plan.Candidate, lease *schedule.Lease, end *End) {
 	}
 	x.scheduler.Answered(x.r.Routed, used.Output)
 	x.remember(c, a, now)
+}
+
+// observe notes what an answer's headers say of the account's limits and allowances.
+func (x *run) observe(c *plan.Candidate, h http.Header) {
+	now := time.Now()
+	x.scheduler.Observe(c, upstream.RateLimits(h, now), now)
+	if a, ok := upstream.Allowances(h, now); ok {
+		x.scheduler.QuotaLeft(c, a.Left, a.Reset, a.Window)
+	}
 }
 
 // judge counts the attempt for its account's health.

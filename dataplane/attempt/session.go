@@ -96,7 +96,7 @@ func (x *run) open(ctx context.Context, c *plan.Candidate, call *upstream.Call, 
 	}
 	end.Status, end.Upstream = resp.StatusCode, requestID(resp.Header)
 	try.Status, try.UpstreamRequestID = end.Status, end.Upstream
-	x.scheduler.Observe(c, upstream.RateLimits(resp.Header, time.Now()), time.Now())
+	x.observe(c, resp.Header)
 	if up == nil {
 		end.Fault = x.rejected(resp, func(error) {})
 		return nil, end.Fault

@@ -70,3 +70,59 @@ func until(h http.Header, name string, now time.Time) time.Duration {
 	}
 	return 0
 }
+
+// Allowance is what is left of an allowance that is renewed whole at Reset, of those that
+// subscription keys have.
+type Allowance struct {
+	Left   float64 // share, in [0, 1]
+	Reset  time.Time
+	Window time.Duration
+}
+
+const (
+	unifiedPrefix = "Anthropic-Ratelimit-Unified-"
+	usedSuffix    = "-Utilization"
+)
+
+// Allowances reads anthropic-ratelimit-unified-<window>-{utilization,reset}: a share in
+// [0, 1] and seconds since 1970, for windows such as 5h and 7d. It returns the one that
+// is renewed first.
+func Allowances(h http.Header, now time.Time) (soonest Allowance, ok bool) {
+	for name := range h {
+		window, unified := strings.CutPrefix(name, unifiedPrefix)
+		window, utilization := strings.CutSuffix(window, usedSuffix)
+		if !unified || !utilization {
+			continue
+		}
+		length := windowOf(window)
+		used, err1 := strconv.ParseFloat(h.Get(name), 64)
+		at, err2 := strconv.ParseInt(h.Get(unifiedPrefix+window+"-Reset"), 10, 64)
+		if length == 0 || err1 != nil || err2 != nil || !(used >= 0 && used <= 2) {
+			continue
+		}
+		reset := time.Unix(at, 0)
+		if !reset.After(now) || reset.Sub(now) > 2*length || ok && !reset.Before(soonest.Reset) {
+			continue
+		}
+		soonest, ok = Allowance{Left: max(0, 1-used), Reset: reset, Window: length}, true
+	}
+	return soonest, ok
+}
+
+// windowOf reads a window such as 5h or 7d; 0 if it is none.
+func windowOf(text string) time.Duration {
+	if len(text) < 2 {
+		return 0
+	}
+	n, err := strconv.Atoi(text[:len(text)-1])
+	if err != nil || n < 1 || n > 1000 {
+		return 0
+	}
+	switch text[len(text)-1] {
+	case 'h', 'H':
+		return time.Duration(n) * time.Hour
+	case 'd', 'D':
+		return time.Duration(n) * 24 * time.Hour
+	}
+	return 0
+}
