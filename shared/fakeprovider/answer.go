@@ -260,6 +260,11 @@ func (c *call) count(a *answer) Usage {
 	if u.Input == 0 {
 		u.Input = tokens(c.ask.prompt)
 	}
+	if c.step.Usage == nil && c.admission != nil {
+		cached := &c.admission.cached
+		u.Cached, u.CacheWrite5m, u.CacheWrite1h = cached.read, cached.written5m, cached.written1h
+		u.Input -= u.prompt() - u.Input
+	}
 	if u.Output == 0 {
 		n := len(a.text()) + len(a.refused())
 		for _, tc := range a.calls {

@@ -75,13 +75,23 @@ func (f *controlFailure) failure() *Failure {
 	return &out
 }
 
+// check refuses a kind that is none; where names the failure.
+func (f *controlFailure) check(where string) error {
+	if f != nil && f.Kind != "" && f.Kind != ServerError && kindRows(f.Kind) == kindRows(ServerError) {
+		return fmt.Errorf("%s: %q is not an error kind", where, f.Kind)
+	}
+	return nil
+}
+
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // serveControl is the control interface; path stands behind /_control.
 //
 //	POST   /_control/scripts   {"match":{...},"steps":[...],"then_default":false}
 //	GET    /_control/requests  {"stats":{...},"requests":[...]}, bodies as strings
-//	DELETE /_control           forgets scripts, requests and counts
+//	POST   /_control/accounts  {"key":"sk-…","cache":true,"ttft_ms":700,"down":{...},…}
+//	GET    /_control/accounts  AccountStats by key, {"sk-…":{"requests":…},…}
+//	DELETE /_control           forgets scripts, requests, counts and accounts
 func (p *Provider) serveControl(w http.ResponseWriter, r *http.Request, path string) {
 	switch r.Method + " " + path {
 	case "POST /scripts":
@@ -110,11 +120,26 @@ func (p *Provider) serveControl(w http.ResponseWriter, r *http.Request, path str
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.MarshalWrite(w, out, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // fails only if the reader left
+	case "POST /accounts":
+		var in controlAccount
+		err := json.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxControlBody), &in, json.RejectUnknownMembers(true))
+		if err == nil {
+			err = in.check()
+		}
+		if err != nil {
+			http.Error(w, "read account: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		p.ChangeAccount(in.Key, in.apply)
+		w.WriteHeader(http.StatusNoContent)
+	case "GET /accounts":
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.MarshalWrite(w, p.allStats(), json.Deterministic(true)) // fails only if the reader left
 	case "DELETE ", "DELETE /":
 		p.Reset()
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		http.Error(w, "the control interface has POST /_control/scripts, GET /_control/requests and DELETE /_control", http.StatusNotFound)
+		http.Error(w, "the control interface has POST /_control/scripts, GET /_control/requests, POST and GET /_control/accounts, and DELETE /_control", http.StatusNotFound)
 	}
 }
 
@@ -137,8 +162,8 @@ func (s controlScript) check() error {
 			return fmt.Errorf("steps[%d].stop %q is not a reason to stop", i, step.Stop)
 		}
 		for _, f := range []*controlFailure{step.Fail, step.FaultError} {
-			if f != nil && f.Kind != "" && f.Kind != ServerError && kindRows(f.Kind) == kindRows(ServerError) {
-				return fmt.Errorf("steps[%d]: %q is not an error kind", i, f.Kind)
+			if err := f.check(fmt.Sprintf("steps[%d]", i)); err != nil {
+				return err
 			}
 		}
 	}

@@ -38,6 +38,13 @@
 // request takes the next [Step]. With [Config.Control] the same is possible over
 // HTTP: POST /_control/scripts, GET /_control/requests, DELETE /_control.
 //
+// # Accounts
+//
+// [Provider.SetAccount] gives a key a model of what a vendor keeps for it: a prompt cache,
+// limits, a time to the first token that depends on what was cached, outages and
+// slowness. Without one a key has none of them. Over HTTP it is POST /_control/accounts, and
+// GET /_control/accounts tells what became of the requests.
+//
 // # Sessions
 //
 // GET /v1/realtime and, with an upgrade, GET /v1/responses are WebSockets. A script for

@@ -67,6 +67,16 @@ func (c *call) generate() {
 		c.writeFailure(*c.step.Fail)
 		return
 	}
+	if c.admission = c.admit(); c.admission != nil {
+		if f := c.admission.failure; f != nil {
+			c.writeFailure(*f)
+			return
+		}
+		if !c.pause(c.admission.wait) {
+			return
+		}
+		c.begun(c.admission)
+	}
 	rd := c.renderer(c.compose())
 	c.storeAnswer(rd)
 	switch {

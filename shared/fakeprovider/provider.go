@@ -59,13 +59,14 @@ func DefaultModels() []string { return []string{"fake-large", "fake-small"} }
 // one is meant. Paths work with and without their version (/v1, /v1beta, /v1alpha).
 // Safe for concurrent use.
 type Provider struct {
-	cfg     Config
-	scripts scripts
-	rec     *recorder
-	stored  storage
-	objects objects
-	library objects // what is stored, and kept in files and batches
-	strict  *strict // nil unless Config.Strict
+	cfg      Config
+	scripts  scripts
+	rec      *recorder
+	stored   storage
+	accounts accounts
+	objects  objects
+	library  objects // what is stored, and kept in files and batches
+	strict   *strict // nil unless Config.Strict
 }
 
 // New returns a Provider without scripts. It starts no goroutine.
@@ -113,6 +114,7 @@ type call struct {
 	record    *Request
 	step      Step
 	outcome   Outcome
+	admission *admission // by the key's Account; nil if it has none
 }
 
 // ServeHTTP answers one request.

@@ -280,9 +280,10 @@ func (p *Provider) WaitCanceled(ctx context.Context, n int) error {
 	return p.Wait(ctx, func(s Stats) bool { return s.Canceled >= n })
 }
 
-// Reset forgets scripts, recorded requests, counts and what was stored.
+// Reset forgets scripts, recorded requests, counts, accounts and what was stored.
 func (p *Provider) Reset() {
 	p.scripts.clear()
 	p.stored.clear()
+	p.accounts.clear()
 	p.rec.reset()
 }
