@@ -23,8 +23,9 @@ const (
 	levelTime = time.Minute
 
 	// A conversation leaves a priority when it is busier than the conversation's own
-	// threshold, which lies in this range around the policy's spillover.
-	spillFrom, spillTo = 0.75, 1.1
+	// threshold, which lies in this range of the policy's spillover: at the spillover all have
+	// left.
+	spillFrom, spillTo = 0.65, 1
 )
 
 // level finds the priority where a conversation belongs that no cache ties to one. When
