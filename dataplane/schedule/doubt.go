@@ -83,7 +83,7 @@ func (s *Scheduler) doubt(c *plan.Candidate) *atomic.Bool {
 // made to see whether it is so: an answer came. It ends no wait that this node knows of
 // itself.
 func (l *Lease) Disproved() {
-	if l.doubt == nil {
+	if l == nil || l.doubt == nil {
 		return
 	}
 	for _, c := range l.h.cells {
