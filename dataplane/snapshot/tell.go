@@ -177,10 +177,13 @@ const shrinkAfter = 30 * time.Second
 // shrinks late, since nodes that are only away for a moment still use their part. When
 // nobody tells any more, the last word stays.
 type fleetSize struct {
-	mu      sync.Mutex
-	size    int
-	smaller time.Time // since when less was told; zero if it was not
-	most    int       // that was told since then
+	mu    sync.Mutex
+	words []sizeWord // each smaller than the one before; the first one holds
+}
+
+type sizeWord struct {
+	size int
+	left time.Time // when a smaller size was told; zero for the last word
 }
 
 func (f *fleetSize) told(n int, now time.Time) {
@@ -189,23 +192,22 @@ func (f *fleetSize) told(n int, now time.Time) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case n >= f.size:
-		f.size, f.smaller = n, time.Time{}
-	case f.smaller.IsZero():
-		f.smaller, f.most = now, n
-	default:
-		f.most = max(f.most, n)
-		if now.Sub(f.smaller) >= shrinkAfter {
-			f.size, f.smaller = f.most, time.Time{}
-		}
+	f.words = slices.DeleteFunc(f.words, func(w sizeWord) bool {
+		return w.size <= n || !w.left.IsZero() && now.Sub(w.left) >= shrinkAfter
+	})
+	if k := len(f.words); k > 0 && f.words[k-1].left.IsZero() {
+		f.words[k-1].left = now
 	}
+	f.words = append(f.words, sizeWord{size: n})
 }
 
 func (f *fleetSize) get() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.size
+	if len(f.words) == 0 {
+		return 0
+	}
+	return f.words[0].size
 }
 
 // Nodes is how many nodes the fleet has, this one included; 0 before anybody told.

@@ -33,6 +33,7 @@ type fakeAdmin struct {
 	applied  []*adminv1.ApplyBundleRequest
 	calls    []string
 	requests []proto.Message
+	commands []proto.Message // to the running state of nodes
 	auth     []string
 	pageSize int
 	fail     *connect.Error
@@ -108,6 +109,9 @@ func (f *fakeAdmin) answer(m protoreflect.MethodDescriptor, req, res proto.Messa
 		proto.Merge(res, &adminv1.RotateAPIKeyResponse{Secret: "sk-aidy-next", ConsumerApiKey: &configv1.ConsumerAPIKey{Id: ident.New(ident.ConsumerAPIKey), Name: "next"}, Result: &adminv1.ChangeResult{Generation: 9}})
 		return nil
 	case *adminv1.RevokeAPIKeyRequest, *adminv1.DisableConsumerAPIKeyRequest, *adminv1.EnableConsumerAPIKeyRequest, *adminv1.RevokeNodeRequest:
+		return nil
+	case *adminv1.ClearRuntimeRequest, *adminv1.FlushAffinityRequest:
+		f.commands = append(f.commands, req)
 		return nil
 	case *adminv1.ListNodesRequest:
 		proto.Merge(res, &adminv1.ListNodesResponse{Nodes: f.nodes})
