@@ -19,6 +19,7 @@ type runtimeReport struct {
 	Cooldowns   []cooldown     `json:"cooldowns"`
 	Breakers    []breaker      `json:"breakers"`
 	Limits      []limit        `json:"limits"`
+	Affinity    int            `json:"affinity_entries"` // prefixes of prompts and sessions that are remembered
 }
 
 type runtimeState struct {
@@ -105,7 +106,7 @@ func (n *Node) serveRuntime(w http.ResponseWriter, _ *http.Request) {
 	now := time.Now()
 	out := runtimeReport{
 		Time: now.UTC(), Node: n.subscriber.NodeID(), Nodes: n.nodes(),
-		Credentials: []runtimeState{}, Cooldowns: n.cooldowns(now), Breakers: []breaker{}, Limits: []limit{},
+		Affinity: n.affinity.Len(), Credentials: []runtimeState{}, Cooldowns: n.cooldowns(now), Breakers: []breaker{}, Limits: []limit{},
 	}
 	for _, a := range n.scheduler.Accounts(now) {
 		out.Credentials = append(out.Credentials, stateOf(&a))

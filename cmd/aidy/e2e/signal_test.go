@@ -10,12 +10,18 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
+	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
+	"github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1/syncv1connect"
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider"
 	"github.com/aidy-gateway/aidy-gateway/shared/fakeprovider/vendorsdk"
+	"github.com/aidy-gateway/aidy-gateway/shared/ident"
 )
 
 // protects is the promise that what one node learns protects the others within half a
@@ -36,6 +42,7 @@ type nodeRuntime struct {
 		AuthInvalid *nodeCooldown `json:"auth_invalid"`
 	} `json:"credentials"`
 	Cooldowns []nodeCooldown `json:"cooldowns"`
+	Affinity  int            `json:"affinity_entries"`
 }
 
 type nodeCooldown struct {
@@ -379,5 +386,142 @@ func TestADisabledCredentialFinishesWhatItRuns(t *testing.T) {
 		if other.head("X-Gateway-Scheduled-Credential-Id") == used {
 			t.Error("the disabled credential was used for a new request")
 		}
+	}
+}
+
+// A per-model limit that one node meets rests the account for that model, on the other
+// nodes too, and for no other.
+func TestField_F06_OneModelsLimitIsToldForThatModelAlone(t *testing.T) {
+	t.Parallel()
+	f := apart(t)
+	w := f.newWorld(t, "models", oneUpstream(), &adminv1.BundleResource{Resource: &adminv1.BundleResource_UpstreamModel{
+		UpstreamModel: &configv1.UpstreamModel{TenantId: "models", UpstreamId: "main", Model: "other", UpstreamModel: "fake-small"},
+	}})
+	a := w.credential(t, "a")
+	f.provider.SetScript(fakeprovider.Script{
+		Match: fakeprovider.Match{Key: w.secretOf("a"), Model: "fake-large"},
+		Steps: []fakeprovider.Step{fakeprovider.FailRetryAfter(fakeprovider.RateLimited, time.Hour)},
+	})
+	w.askUntilTried(t, f.nodes[0], "a")
+	within(t, protects, "the other node lets the account rest", func() bool { return f.nodes[1].cooldown(t, a) != nil })
+	if got, want := f.nodes[1].cooldown(t, a).Subject, a+"|fake-large"; got != want {
+		t.Errorf("%q rests, want %q", got, want)
+	}
+	c := w.talk(t, f.nodes[1], anySDK())
+	before := f.provider.attempts(w.secretOf("a"))
+	for i := range 10 {
+		if _, err := c.ask(t.Context(), false, vendorsdk.Question{Model: "other", Text: fmt.Sprint("question ", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.provider.attempts(w.secretOf("a")) == before {
+		t.Error("the account was not used for its other model")
+	}
+}
+
+// long is a prompt that is worth caching.
+func long(text string) string { return strings.Repeat("as I was going to St Ives ", 400) + text }
+
+func TestField_F13_AConversationLeavesAnAccountThatRestsByTheWordOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	f := apart(t)
+	w := f.newWorld(t, "bound", oneUpstream())
+	c := w.talk(t, f.nodes[1], anySDK())
+	ask := func() string {
+		t.Helper()
+		if _, err := c.ask(t.Context(), false, vendorsdk.Question{Text: long("")}); err != nil {
+			t.Fatal(err)
+		}
+		return c.head("X-Gateway-Scheduled-Credential-Id")
+	}
+	used := ask()
+	if again := ask(); again != used || c.head("X-Gateway-Cache-Affinity") != "hit" {
+		t.Fatalf("the conversation went from %s to %s, affinity %s", used, again, c.head("X-Gateway-Cache-Affinity"))
+	}
+	name := "a"
+	if used != w.credential(t, "a") {
+		name = "b"
+	}
+	w.limited(name, time.Hour)
+	w.askUntilTried(t, f.nodes[0], name)
+	within(t, protects, "the other node lets the account rest", func() bool { return f.nodes[1].cooldown(t, used) != nil })
+	before := f.provider.attempts(w.secretOf(name))
+	if next := ask(); next == used {
+		t.Error("the conversation stays at the account that rests")
+	}
+	if n := f.provider.attempts(w.secretOf(name)) - before; n != 0 {
+		t.Errorf("the resting account was asked %d times", n)
+	}
+}
+
+func TestField_F21_AFlushReachesEveryNodeWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
+	f := apart(t)
+	w := f.newWorld(t, "flushed", oneUpstream())
+	bind := func() {
+		t.Helper()
+		for _, n := range f.nodes {
+			c := w.talk(t, n, anySDK())
+			for range 2 {
+				if _, err := c.ask(t.Context(), false, vendorsdk.Question{Text: long("")}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := c.head("X-Gateway-Cache-Affinity"); got != "hit" || n.runtime(t).Affinity == 0 {
+				t.Fatalf("%s: affinity %q of the second question, want a hit", n.spec.Name, got)
+			}
+		}
+	}
+	route, err := f.admin.routes.GetRoute(t.Context(), &adminv1.GetRouteRequest{Id: "main", TenantId: w.tenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, req := range []*adminv1.FlushAffinityRequest{{TenantId: w.tenant}, {RouteId: route.GetRoute().GetId()}} {
+		bind()
+		if _, err := f.admin.observe.FlushAffinity(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		took := within(t, flushes, "every node has forgotten", func() bool {
+			return f.nodes[0].runtime(t).Affinity == 0 && f.nodes[1].runtime(t).Affinity == 0
+		})
+		t.Logf("flushed everywhere %s after the answer", took)
+	}
+	bind()
+	for _, name := range []string{"a", "b"} { // a conversation is at one of them
+		if _, err := f.admin.observe.FlushAffinity(t.Context(), &adminv1.FlushAffinityRequest{CredentialId: w.credential(t, name)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(t, flushes, "every node has forgotten both credentials", func() bool {
+		return f.nodes[0].runtime(t).Affinity == 0 && f.nodes[1].runtime(t).Affinity == 0
+	})
+}
+
+// A node that is wrong, or that is refused for a reason of its own, says that every
+// account rests: the others go on, and find out.
+func TestC47_ANodeThatIsWrongStopsNobody(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, 1)
+	w := f.newWorld(t, "lied", oneUpstream())
+	liar := syncv1connect.NewConfigSyncServiceClient(connect.NewClient(connecthttp.NewTransport(plainClient(t), f.planes[0].syncURL())))
+	report := &syncv1.ReportRequest{Node: &syncv1.NodeInfo{NodeId: ident.New(ident.Node), InstanceId: "boot-1", Version: "test"}}
+	for _, name := range []string{"a", "b"} {
+		report.Signals = append(report.Signals, &syncv1.Signal{
+			Id: ident.New("sig"), Kind: syncv1.SignalKind_SIGNAL_KIND_COOLDOWN, Scope: "credential", Subject: w.credential(t, name), Cause: "rate_limit",
+			StartTime: timestamppb.Now(), Until: timestamppb.New(time.Now().Add(time.Hour)), Announced: true, Source: "retry-after", Status: 429,
+		})
+	}
+	if _, err := liar.Report(t.Context(), report); err != nil {
+		t.Fatal(err)
+	}
+	within(t, protects, "the node heard of both", func() bool { return len(f.nodes[0].runtime(t).Cooldowns) == 2 })
+	c := w.talk(t, f.nodes[0], anySDK())
+	for i := range 10 {
+		if _, err := c.ask(t.Context(), i%2 == 0, vendorsdk.Question{Text: fmt.Sprint("question ", i)}); err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	if got := f.nodes[0].runtime(t).Cooldowns; len(got) > 1 {
+		t.Errorf("%d accounts still rest by the word of the node that was wrong; the one that answered must not", len(got))
 	}
 }
