@@ -142,7 +142,8 @@ func accountOf(v *snapshot.View, credential string) (found *plan.Account) {
 
 // obey does what an operator told every node.
 func (f *fleet) obey(g *syncv1.Signal, now time.Time) {
-	n, ended := f.node, 0
+	n := f.node
+	var ended int
 	switch scope, subject := g.GetScope(), g.GetSubject(); {
 	case subject == "":
 		return
