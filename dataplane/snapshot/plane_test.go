@@ -387,6 +387,7 @@ type options struct {
 	version  string
 	probe    Probe
 	compact  int64
+	swapped  func(n *node, old, now *View, tenants []string)
 }
 
 // start runs a node against the plane until the test ends or stop is called.
@@ -396,7 +397,12 @@ func start(t testing.TB, p *plane, o options) *node {
 		o.version = "1.0.0"
 	}
 	n := &node{holder: new(Holder), done: make(chan struct{})}
+	var swapped func(old, now *View, tenants []string)
+	if o.swapped != nil {
+		swapped = func(old, now *View, tenants []string) { o.swapped(n, old, now, tenants) }
+	}
 	s, err := New(Config{
+		Swapped:   swapped,
 		Endpoints: []string{"http://127.0.0.1:1"}, Insecure: true, NodeID: testNode,
 		DataDir: o.dir, Version: o.version, Probe: o.probe, CompactBytes: o.compact,
 	}, o.checker, o.builders, n.holder, p.dial, noop.Meter{}, zerolog.Nop())

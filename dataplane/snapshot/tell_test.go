@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,18 +155,24 @@ func TestSwapsAreToldWithTheTenantsTheyConcern(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlane()
 		p.commit(tenantEdit("t1"), tenantEdit("t2"), subjectEdit("t1"))
-		n := start(t, p, options{})
+		var mu sync.Mutex
 		var tenants []string
-		n.applier.swapped = func(old, now *View, ids []string) {
+		n := start(t, p, options{swapped: func(n *node, old, now *View, ids []string) {
 			if n.holder.Load() != now || old == now {
 				t.Error("told of a View that does not serve")
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			tenants = append(tenants, ids...)
-		}
+		}})
 		n.at(t, p)
+		mu.Lock()
 		tenants = nil
+		mu.Unlock()
 		p.commit(edit{key: shard.Tenant("t2")})
 		n.at(t, p)
+		mu.Lock()
+		defer mu.Unlock()
 		if !slices.Equal(tenants, []string{"t2"}) {
 			t.Errorf("told of %v, want t2 alone", tenants)
 		}
