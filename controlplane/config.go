@@ -19,6 +19,11 @@ type Config struct {
 		URL            secret.Text `key:"url" required:"true" help:"PostgreSQL connection string of the configuration and the ledger."`
 		MaxConnections int         `key:"max_connections" default:"16" help:"Connections to PostgreSQL in all, besides one that listens."`
 	} `key:"database"`
+	RequestLog struct {
+		URL            secret.Text `key:"url" help:"PostgreSQL connection string of the request log; empty keeps it in the database of the configuration."`
+		MaxConnections int         `key:"max_connections" default:"4" help:"Connections for the request log."`
+		KeepDays       int         `key:"keep_days" default:"30" help:"Days that rows of the request log are kept."`
+	} `key:"request_log"`
 	AutoMigrate bool `key:"auto_migrate" default:"false" help:"Brings the database to the schema of this release at the start. Without it a database that does not fit is refused."`
 
 	AdminAddr string `key:"admin_addr" default:"127.0.0.1:8081" help:"Address of the admin API. It speaks HTTP without TLS: put TLS in front of it."`
@@ -56,6 +61,9 @@ func (c *Config) Validate() error {
 	var errs []error
 	if c.Database.MaxConnections < 4 {
 		errs = append(errs, fmt.Errorf("database.max_connections: %d is too few; give at least 4", c.Database.MaxConnections))
+	}
+	if c.RequestLog.MaxConnections < 0 || c.RequestLog.KeepDays < 0 {
+		errs = append(errs, errors.New("request_log: max_connections and keep_days must not be negative"))
 	}
 	if c.Drain < 0 {
 		errs = append(errs, errors.New("drain: must not be negative"))

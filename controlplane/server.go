@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -21,12 +23,14 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/shared/lifecycle"
 	"github.com/aidy-gateway/aidy-gateway/shared/peer"
 	"github.com/aidy-gateway/aidy-gateway/shared/seal"
+	"github.com/aidy-gateway/aidy-gateway/shared/secret"
 	"github.com/aidy-gateway/aidy-gateway/shared/telemetry"
 
 	"github.com/aidy-gateway/aidy-gateway/controlplane/access"
 	"github.com/aidy-gateway/aidy-gateway/controlplane/admin"
 	"github.com/aidy-gateway/aidy-gateway/controlplane/distribute"
 	"github.com/aidy-gateway/aidy-gateway/controlplane/ledger"
+	"github.com/aidy-gateway/aidy-gateway/controlplane/requestlog"
 	"github.com/aidy-gateway/aidy-gateway/controlplane/store"
 )
 
@@ -49,12 +53,14 @@ type Server struct {
 
 // parts is what needs a database that is there.
 type parts struct {
-	pool    *pgxpool.Pool
-	store   *store.Store
-	hub     *distribute.Hub
-	catalog *ledger.Catalog
-	ledger  *ledger.Ledger
-	ca      *peer.CA
+	pool     *pgxpool.Pool
+	store    *store.Store
+	hub      *distribute.Hub
+	catalog  *ledger.Catalog
+	ledger   *ledger.Ledger
+	logs     *pgxpool.Pool // of the request log
+	requests *requestlog.Store
+	ca       *peer.CA
 
 	api    *admin.API
 	admin  *connect.Server // for the listener, behind tokens
@@ -110,6 +116,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	defer p.pool.Close()
+	defer p.logs.Close()
 	s.parts.Store(p)
 	close(s.opened)
 
@@ -152,22 +159,18 @@ func (s *Server) open(ctx, migrateCtx context.Context) (*parts, error) {
 	p, err := s.build(ctx, pool, ring)
 	if err != nil {
 		pool.Close()
+		if p != nil && p.logs != nil {
+			p.logs.Close()
+		}
 		return nil, err
 	}
 	return p, nil
 }
 
 func (s *Server) pool(ctx context.Context) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(s.cfg.Database.URL.Reveal())
+	pool, err := openPool(ctx, "database.url", s.cfg.Database.URL, s.cfg.Database.MaxConnections, nil)
 	if err != nil {
-		// What the parser says may quote the string, and with it the password.
-		return nil, errors.New("database.url: not a PostgreSQL connection string; expected postgres://user:password@host:port/database")
-	}
-	cfg.MaxConns = int32(s.cfg.Database.MaxConnections)
-	cfg.ConnConfig.RuntimeParams["application_name"] = "aidy-controlplane"
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
+		return nil, err
 	}
 	if err := migrations.Check(ctx, pool); err != nil {
 		pool.Close()
@@ -176,45 +179,99 @@ func (s *Server) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
+// requestLogTimeout bounds every statement on the request log.
+const requestLogTimeout = 3 * time.Second
+
+// openRequestLog opens the request log in its own pool, and in its own database where one
+// is given, so that it cannot keep the configuration and the ledger waiting.
+func (s *Server) openRequestLog(ctx context.Context, p *parts) error {
+	key, url := "database.url", s.cfg.Database.URL
+	if own := s.cfg.RequestLog.URL; !own.IsZero() {
+		key, url = "request_log.url", own
+		if s.cfg.AutoMigrate {
+			if err := migrations.Up(ctx, own.Reveal(), nil); err != nil {
+				return fmt.Errorf("request_log.url: %w", err)
+			}
+		}
+	}
+	connections := s.cfg.RequestLog.MaxConnections
+	if connections == 0 {
+		connections = 4
+	}
+	var err error
+	if p.logs, err = openPool(ctx, key, url, connections, map[string]string{
+		"statement_timeout": strconv.FormatInt(requestLogTimeout.Milliseconds(), 10),
+	}); err != nil {
+		return err
+	}
+	if err = migrations.Check(ctx, p.logs); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if p.requests, err = requestlog.New(p.logs, requestlog.Config{Keep: s.cfg.RequestLog.KeepDays, Timeout: requestLogTimeout}, s.log); err != nil {
+		return err
+	}
+	return p.requests.Maintain(ctx)
+}
+
+// openPool connects to a database. key names its setting.
+func openPool(ctx context.Context, key string, url secret.Text, connections int, params map[string]string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url.Reveal())
+	if err != nil {
+		// What the parser says may quote the string, and with it the password.
+		return nil, fmt.Errorf("%s: not a PostgreSQL connection string; expected postgres://user:password@host:port/database", key)
+	}
+	cfg.MaxConns = int32(connections)
+	cfg.ConnConfig.RuntimeParams["application_name"] = "aidy-controlplane"
+	maps.Copy(cfg.ConnConfig.RuntimeParams, params)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the database of %s: %w", key, err)
+	}
+	return pool, nil
+}
+
 func (s *Server) build(ctx context.Context, pool *pgxpool.Pool, ring seal.Keyring) (*parts, error) {
 	p := &parts{pool: pool}
+	if err := s.openRequestLog(ctx, p); err != nil {
+		return p, err
+	}
 	judge, err := admin.NewJudge()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	if p.store, err = store.New(pool, admin.NewCompiler(), judge, store.Config{}, s.log); err != nil {
-		return nil, err
+		return p, err
 	}
 	if err := p.store.Maintain(ctx); err != nil {
-		return nil, err
+		return p, err
 	}
 	if p.ca, err = fleetKeys(ctx, p.store, ring); err != nil {
-		return nil, err
+		return p, err
 	}
 	if p.token, err = access.Bootstrap(ctx, p.store, access.BootstrapConfig{Token: s.cfg.BootstrapToken, File: s.cfg.BootstrapTokenFile}, s.log); err != nil {
-		return nil, err
+		return p, err
 	}
 	if err := s.buildLedger(p); err != nil {
-		return nil, err
+		return p, err
 	}
 	meter := s.meters.Meter("aidy/distribute")
 	if p.hub, err = distribute.New(hubStore{p.store, p.catalog}, hubNodes{p.store}, keys{p.store, ring}, p.ca, distribute.Config{
 		Version: s.cfg.Version, Heartbeat: s.cfg.Heartbeat, TrustNodes: s.cfg.SyncInsecure, Signals: p.store,
 	}, s.log, meter); err != nil {
-		return nil, err
+		return p, err
 	}
-	cfg := admin.Config{PrintSettings: s.print, Decider: s.decide}
+	cfg := admin.Config{PrintSettings: s.print, Decider: s.decide, Requests: p.requests}
 	if !s.cfg.SyncInsecure {
 		cfg.CA = p.ca.Hash()
 	}
 	api, err := admin.New(p.store, fleet{p.hub, p.catalog}, p.ledger, ring, cfg, s.log)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	p.api = api
 	gate, err := access.NewGate(p.store, access.Config{}, s.log)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	p.admin = api.Server(gate.Interceptor())
 	grpcreflect.Register(p.admin)
@@ -239,7 +296,7 @@ func (s *Server) buildSync(p *parts) error {
 		caller = statedCaller
 		interceptors = append(interceptors, believeNodes)
 	}
-	usage, err := ledger.NewService(p.ledger, caller, s.log)
+	usage, err := ledger.NewService(p.ledger, p.requests, caller, s.log)
 	if err != nil {
 		return err
 	}
@@ -271,7 +328,7 @@ func (s *Server) maintain(ctx context.Context, p *parts) error {
 		case <-ctx.Done():
 			return nil
 		case <-hourly.C:
-			err = errors.Join(p.store.Maintain(ctx), p.api.EnsureStateKeys(ctx))
+			err = errors.Join(p.store.Maintain(ctx), p.api.EnsureStateKeys(ctx), p.requests.Maintain(ctx))
 		case <-minutely.C:
 			for n := outboxBatch; n == outboxBatch && err == nil; {
 				n, err = p.store.DrainOutbox(ctx, outboxBatch, func([]store.OutboxEntry) error { return nil })

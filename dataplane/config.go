@@ -41,6 +41,10 @@ type Config struct {
 		SyncInterval time.Duration  `key:"sync_interval" default:"20ms" help:"Interval of group syncs."`
 	} `key:"wal"`
 
+	RequestLog struct {
+		MaxBytes settings.Bytes `key:"max_bytes" default:"1GiB" help:"Bound of the request log on disk; the oldest rows go first."`
+	} `key:"request_log"`
+
 	Log struct {
 		Level  string `key:"level" default:"info" enum:"trace,debug,info,warn,error,disabled" help:"Least level that is written."`
 		Format string `key:"format" default:"json" enum:"json,console" help:"Form of log lines."`

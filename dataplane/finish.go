@@ -10,18 +10,25 @@ import (
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/decision"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
 )
 
-// finish writes the one log event of the request and counts it. The event carries the
+// finish writes the one log event of the request, counts it, and keeps what was decided. The event carries the
 // request's id itself: a logger for each request would be made for this one line.
-func (n *Node) finish(ctx context.Context, call *inbound.Call, who *auth.Principal, res *attempt.Result) {
+func (n *Node) finish(ctx context.Context, call *inbound.Call, who *auth.Principal, req *attempt.Request, res *attempt.Result) {
 	n.metrics.running.Add(-1)
 	took := time.Since(call.Start)
 	outcome := outcomeName(res)
 	n.metrics.request(ctx, call, res, outcome, took)
+	var rec *decision.Record
+	if req != nil {
+		rec = decision.Of(req, res, call.ID)
+		n.decisions.Add(rec)
+	}
+	n.logRequest(call, who, req, res, rec, outcome, took)
 	e := n.log.Info()
 	if res.Fault != nil && res.Fault.Class == fault.Internal {
 		e = n.log.Error()

@@ -31,6 +31,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/gemini"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/openaichat"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/openairesponses"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/requestlog"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
@@ -69,6 +70,7 @@ type Node struct {
 	transport  *upstream.Transport
 	executor   *attempt.Executor
 	decisions  decision.Ring
+	requests   *requestlog.Log
 	wal        *meter.Log
 	meter      *meter.Meter
 	metrics    *metrics
@@ -133,6 +135,10 @@ func New(cfg Config, deps Deps) (*Node, error) {
 	if err = n.openMeter(m); err != nil {
 		return nil, err
 	}
+	n.requests, err = requestlog.Open(filepath.Join(cfg.DataDir, "requests"), requestlog.Config{Spool: int64(cfg.RequestLog.MaxBytes)}, deps.Log, m)
+	if err != nil {
+		return nil, errors.Join(err, n.wal.Close())
+	}
 	n.auth = &auth.Authenticator{Stale: n.subscriber.Stale}
 	n.executor = attempt.New(n.scheduler, n.affinity, n.transport, recorder{n.meter}, n.holder, answerHead)
 	return n, nil
@@ -177,6 +183,7 @@ func (n *Node) Run(ctx context.Context) error {
 		{Name: "usage log", Run: n.wal.Run},
 		{Name: "meter", Run: n.runMeter},
 		{Name: "shipper", Run: n.ship},
+		{Name: "request log", Run: n.shipLogs},
 		{Name: "configuration", Run: n.subscriber.Run},
 		{Name: "fleet", Run: n.fleet.run},
 		n.httpPart("inference listener", n.inferenceServer(), inference),

@@ -11,7 +11,6 @@ import (
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
-	"github.com/aidy-gateway/aidy-gateway/dataplane/decision"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/inbound"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
@@ -29,8 +28,9 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	res := &attempt.Result{Fault: f}
 	var who *auth.Principal
+	var req *attempt.Request
 	if f == nil {
-		who, res = n.serve(ctx, call)
+		who, req, res = n.serve(ctx, call)
 	}
 	if res.Fault != nil {
 		failHead(w.Header(), call, res)
@@ -39,43 +39,42 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		call.Fail(res.Fault)
 	}
-	n.finish(ctx, call, who, res)
+	n.finish(ctx, call, who, req, res)
 	if res.Answer.Ending == relay.Broken && call.Target.Framing != protocol.FramingSSE && !call.Target.Op.Session() {
 		panic(http.ErrAbortHandler) // only the end of the connection tells the client
 	}
 }
 
-func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, *attempt.Result) {
+func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, *attempt.Request, *attempt.Result) {
 	match, f := route.Find(call.View, call.Request)
 	if f != nil {
-		return nil, failed(f)
+		return nil, nil, failed(f)
 	}
 	if f = call.Identify(match.Rest, match.GetRawPaths()); f != nil {
-		return nil, failed(f)
+		return nil, nil, failed(f)
 	}
 	call.Codec = endpoint.For(call.Codec, call.Target)
 	if !admits(match, call.Target) {
-		return nil, failed(notAdmitted(call.Target.Protocol))
+		return nil, nil, failed(notAdmitted(call.Target.Protocol))
 	}
 	who, f := n.auth.Authenticate(call.View, match, operationOf(call.Target.Op), call.Request.Header, call.Request.URL.RawQuery, call.Start)
 	if f != nil {
-		return nil, failed(f)
+		return nil, nil, failed(f)
 	}
 	if call.Target.Op.Lists() {
-		return who, n.models(call, match, who)
+		return who, nil, n.models(call, match, who)
 	}
 	if f = call.ReadBody(match.GetMaxBodyBytes()); f != nil {
-		return who, failed(f)
+		return who, nil, failed(f)
 	}
 	req, f := n.prepare(call, who, match, nil)
 	if f != nil {
-		return who, failed(f)
+		return who, nil, failed(f)
 	}
 	res := n.executor.Run(ctx, req)
-	n.decisions.Add(decision.Of(req, res, call.ID))
 	call.Committed = call.Committed || res.Winner != nil
 	n.countHere(call, res)
-	return who, res
+	return who, req, res
 }
 
 // prepare makes of a call what the executor needs. ask is nil but for a question about

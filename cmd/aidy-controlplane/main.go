@@ -33,7 +33,7 @@ func program() service.Program {
 		// One environment may hold the settings of both services.
 		Ignore: []string{
 			"AIDY_INFERENCE_*", "AIDY_CONTROL_PLANE_*", "AIDY_DATA_DIR", "AIDY_NAME", "AIDY_LABELS", "AIDY_MAX_*", "AIDY_SHIP_*",
-			"AIDY_UPSTREAM_*", "AIDY_WAL_*", "AIDY_REDIS_*",
+			"AIDY_UPSTREAM_*", "AIDY_WAL_*", "AIDY_REDIS_*", "AIDY_REQUEST_LOG_MAX_BYTES",
 		},
 		Run: func(ctx context.Context, effective []byte) error { return run(ctx, *cfg, effective) },
 	}

@@ -28,8 +28,9 @@ func program() service.Program {
 		Purpose: "Serve calls of SDK clients: one node of the data plane of aidy-gateway.",
 		Config:  cfg,
 		// One environment may hold the settings of both services.
-		Ignore: []string{"AIDY_DATABASE_*", "AIDY_REDIS_*", "AIDY_ROOT_KEY*", "AIDY_BOOTSTRAP_*", "AIDY_ADMIN_*", "AIDY_SYNC_*"},
-		Run:    func(ctx context.Context, _ []byte) error { return run(ctx, *cfg) },
+		Ignore: []string{
+			"AIDY_REQUEST_LOG_URL", "AIDY_REQUEST_LOG_MAX_CONNECTIONS", "AIDY_REQUEST_LOG_KEEP_DAYS", "AIDY_DATABASE_*", "AIDY_REDIS_*", "AIDY_ROOT_KEY*", "AIDY_BOOTSTRAP_*", "AIDY_ADMIN_*", "AIDY_SYNC_*"},
+		Run: func(ctx context.Context, _ []byte) error { return run(ctx, *cfg) },
 	}
 }
 

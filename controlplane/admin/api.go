@@ -73,6 +73,8 @@ type Config struct {
 	PrintSettings func(io.Writer) error
 	// Decider answers questions about decisions. Default: they are not answered.
 	Decider Decider
+	// Requests is the request log. Default: there is none.
+	Requests Requests
 }
 
 // API serves aidy.admin.v1. Safe for concurrent use.

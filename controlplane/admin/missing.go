@@ -24,7 +24,7 @@ func MissingMethods() []Missing {
 		methods    []string
 	}{
 		{"differences and rollbacks of generations", []string{"ConfigService.DiffGenerations", "ConfigService.Rollback"}},
-		{"explanations and replays of decisions", []string{"ConfigService.Replay", "ObserveService.GetDecision"}},
+		{"explanations and replays of decisions", []string{"ConfigService.Replay"}},
 		{"rollouts", []string{
 			"RolloutService.StartRollout", "RolloutService.GetRollout", "RolloutService.ListRollouts", "RolloutService.AdvanceRollout",
 			"RolloutService.PauseRollout", "RolloutService.AbortRollout",
@@ -36,7 +36,7 @@ func MissingMethods() []Missing {
 		{"bills and reconciliations", []string{
 			"LedgerService.ImportBill", "LedgerService.ListReconciliations", "LedgerService.ApproveReconciliation", "LedgerService.ClosePeriod",
 		}},
-		{"request logs", []string{"LogService.ListRequestLogs", "LogService.GetRequest", "LogService.TailRequests", "LogService.QueryUsage"}},
+		{"live and summed request logs", []string{"LogService.TailRequests", "LogService.QueryUsage"}},
 	} {
 		for _, m := range group.methods {
 			out = append(out, Missing{m, group.capability})

@@ -95,3 +95,12 @@ func (s observeService) command(ctx context.Context, what syncv1.SignalKind, act
 	s.api.fleet.Tell(g)
 	return nil
 }
+
+// GetDecision reads a decision from the request log, by its id or that of its request.
+func (s observeService) GetDecision(ctx context.Context, req *adminv1.GetDecisionRequest) (*adminv1.GetDecisionResponse, error) {
+	decision, err := s.api.decision(ctx, req.GetDecisionId())
+	if err != nil {
+		return nil, err
+	}
+	return &adminv1.GetDecisionResponse{DecisionJson: decision}, nil
+}

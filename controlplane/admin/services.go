@@ -30,7 +30,7 @@ func (a *API) register(server *connect.Server) {
 	adminv1connect.RegisterSettingsServiceHandler(server, settingsService{a})
 	adminv1connect.RegisterRolloutServiceHandler(server, rolloutService{api: a})
 	adminv1connect.RegisterObserveServiceHandler(server, observeService{api: a})
-	adminv1connect.RegisterLogServiceHandler(server, adminv1connect.UnimplementedLogServiceHandler{})
+	adminv1connect.RegisterLogServiceHandler(server, logService{api: a})
 }
 
 // methodOf turns "/aidy.admin.v1.TenantService/GetTenant" into

@@ -19,7 +19,7 @@ func TestServiceTakesUsageOnlyInTheCallersName(t *testing.T) {
 	pool := pg.Pool(t)
 	l := ledgerOn(t, pool, Config{MaxEvents: 2})
 	caller, callerErr := "nod_a", error(nil)
-	svc, err := NewService(l, func(context.Context) (string, error) { return caller, callerErr }, zerolog.Nop())
+	svc, err := NewService(l, nil, func(context.Context) (string, error) { return caller, callerErr }, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

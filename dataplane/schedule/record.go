@@ -11,6 +11,9 @@ func (s *Selection) Resting(i int) *Rest { return s.Rows[i].rest }
 // that was not scored.
 func (s *Selection) Price(i int) plan.Price { return s.Rows[i].price }
 
+// IDOf is the id of a candidate.
+func (s *Selection) IDOf(i int) string { return s.candidates[i].ID }
+
 // OutputTokens is how long the answer was expected to be.
 func (s *Selection) OutputTokens() int64 { return s.query.OutputTokens }
 

@@ -32,6 +32,7 @@ type admin struct {
 	consumers adminv1connect.ConsumerServiceClient
 	nodes     adminv1connect.NodeServiceClient
 	observe   adminv1connect.ObserveServiceClient
+	logs      adminv1connect.LogServiceClient
 }
 
 // connect finds the control plane and returns clients of it. Nothing is sent yet.
@@ -55,6 +56,7 @@ func (a *app) connect() (*admin, error) {
 		consumers: adminv1connect.NewConsumerServiceClient(rpc),
 		nodes:     adminv1connect.NewNodeServiceClient(rpc),
 		observe:   adminv1connect.NewObserveServiceClient(rpc),
+		logs:      adminv1connect.NewLogServiceClient(rpc),
 	}, nil
 }
 

@@ -136,6 +136,7 @@ type admin struct {
 	nodes     adminv1connect.NodeServiceClient
 	projects  adminv1connect.ProjectServiceClient
 	observe   adminv1connect.ObserveServiceClient
+	logs      adminv1connect.LogServiceClient
 }
 
 func newAdmin(t *testing.T, url, token string) *admin {
@@ -150,6 +151,7 @@ func newAdmin(t *testing.T, url, token string) *admin {
 		nodes:     adminv1connect.NewNodeServiceClient(client),
 		projects:  adminv1connect.NewProjectServiceClient(client),
 		observe:   adminv1connect.NewObserveServiceClient(client),
+		logs:      adminv1connect.NewLogServiceClient(client),
 	}
 }
 
