@@ -20,7 +20,7 @@ const module = "github.com/aidy-gateway/aidy-gateway"
 // listed package belongs to it.
 var order = map[string][]string{
 	"dataplane": {
-		"llm", "sse", "fault", "protocol", "snapshot", "inbound", "route", "auth", "policy", "quota", "guard", "resolve",
+		"llm", "sse", "fault", "rendezvous", "protocol", "snapshot", "inbound", "route", "auth", "policy", "quota", "guard", "resolve",
 		"rewrite", "respcache", "plan", "affinity", "schedule", "upstream", "relay", "attempt", "shadow", "decision", "meter", "requestlog", "",
 	},
 	"controlplane": {

@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"math"
 	"slices"
 	"sync"
@@ -11,6 +9,7 @@ import (
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/rendezvous"
 )
 
 // choose puts the winner first and charges it in the rotation.
@@ -184,26 +183,12 @@ func (sel *Selection) rendezvous(set []int) int {
 	home, best := -1, 0.0
 	for _, i := range set {
 		c := &sel.candidates[i]
-		v := rendezvous(sel.query.Root, c.CredentialKey, c.Weight)
+		v := rendezvous.Value(sel.query.Root, c.CredentialKey, c.Weight)
 		if home < 0 || v > best || v == best && c.ID < sel.candidates[home].ID {
 			home, best = i, v
 		}
 	}
 	return home
-}
-
-// rendezvous is the weighted rendezvous value of a credential for a root.
-func rendezvous(root, credential string, weight int32) float64 {
-	return -float64(weight) / math.Log(unit(root, credential))
-}
-
-// unit is a number in (0, 1) made of its parts: the first 53 bits of the SHA-256 of the
-// parts joined by 0x00.
-func unit(a, b string) float64 {
-	var room [160]byte
-	buf := append(append(append(room[:0], a...), 0), b...)
-	sum := sha256.Sum256(buf)
-	return (float64(binary.BigEndian.Uint64(sum[:8])>>11) + 0.5) / (1 << 53)
 }
 
 // draw takes one of the best by chance, in proportion to weight and to how little it
@@ -219,7 +204,7 @@ func (sel *Selection) draw() int {
 	for _, i := range top {
 		sum += worth(i)
 	}
-	u := unit(sel.query.Seed, sel.query.RequestID+"\x00topk") * sum
+	u := rendezvous.Unit(sel.query.Seed, sel.query.RequestID+"\x00topk") * sum
 	for _, i := range top {
 		if u -= worth(i); u <= 0 {
 			return i

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/rendezvous"
 )
 
 // levels is how busy the priorities of one set of accounts are, smoothed over time.
@@ -62,7 +63,7 @@ func (sel *Selection) level(s *Scheduler, x *scratch, now time.Time) {
 	if !l.at.IsZero() {
 		keep = math.Exp(-float64(now.Sub(l.at)) / float64(levelTime))
 	}
-	threshold := q.Policy.Spillover * (spillFrom + (spillTo-spillFrom)*unit(q.Root, "spillover"))
+	threshold := q.Policy.Spillover * (spillFrom + (spillTo-spillFrom)*rendezvous.Unit(q.Root, "spillover"))
 	sel.Level = -1
 	last := 0
 	for k := range min(len(x.priorities), maxLevels) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/rendezvous"
 )
 
 // Terms are the parts of a score, in nano-USD.
@@ -316,7 +317,7 @@ func (sel *Selection) home(s *Scheduler, x *scratch, now time.Time) {
 			if row.Outside || row.Reason != "" && !row.Reason.full() || row.Priority != sel.Level {
 				continue
 			}
-			v := rendezvous(q.Root, c.CredentialKey, c.Weight)
+			v := rendezvous.Value(q.Root, c.CredentialKey, c.Weight)
 			if v < above && (next < 0 || v > best || v == best && c.ID < sel.candidates[next].ID) {
 				next, best = i, v
 			}
