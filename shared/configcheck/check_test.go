@@ -1,6 +1,7 @@
 package configcheck
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -167,6 +168,42 @@ func TestEachRuleIsToldWithKindNamePathAndHint(t *testing.T) {
 			t.LogicalRoutes[0].Rewrites[0].Field = configv1.RewriteField_REWRITE_FIELD_TOOL_CHOICE
 		}},
 		{"rewrite.clamp", "LogicalRoute", "rewrites[0].min", func(_ *View, t tenant) { t.LogicalRoutes[0].Rewrites[0].Min = proto.Int64(101) }},
+		{"rewrite.clamp", "LogicalRoute", "rewrites[0].max", func(_ *View, t tenant) { t.LogicalRoutes[0].Rewrites[0].Max = proto.Int64(-1) }},
+		{"rewrite.value", "LogicalRoute", "rewrites[0].value", func(_ *View, t tenant) {
+			t.LogicalRoutes[0].Rewrites[0] = setting(configv1.RewriteField_REWRITE_FIELD_REASONING_EFFORT, &configv1.Literal{Value: &configv1.Literal_StringValue{StringValue: "enormous"}})
+		}},
+		{"rewrite.value", "LogicalRoute", "rewrites[0].value", func(_ *View, t tenant) {
+			t.LogicalRoutes[0].Rewrites[0] = setting(configv1.RewriteField_REWRITE_FIELD_MAX_OUTPUT_TOKENS, &configv1.Literal{Value: &configv1.Literal_NumberValue{NumberValue: 0.5}})
+		}},
+		{"rewrite.value", "LogicalRoute", "rewrites[0].value", func(_ *View, t tenant) {
+			t.LogicalRoutes[0].Rewrites[0] = setting(configv1.RewriteField_REWRITE_FIELD_TEMPERATURE, &configv1.Literal{Value: &configv1.Literal_NumberValue{NumberValue: 2.5}})
+		}},
+		{"header.forbidden", "LogicalRoute", "rewrites[0].key", func(_ *View, t tenant) {
+			t.LogicalRoutes[0].Rewrites[0] = setting(configv1.RewriteField_REWRITE_FIELD_HEADER, &configv1.Literal{Value: &configv1.Literal_StringValue{StringValue: "x"}})
+			t.LogicalRoutes[0].Rewrites[0].Key = "X-Gateway-Class"
+		}},
+		{"header.name", "LogicalRoute", "rewrites[0].key", func(_ *View, t tenant) {
+			t.LogicalRoutes[0].Rewrites[0] = setting(configv1.RewriteField_REWRITE_FIELD_HEADER, &configv1.Literal{Value: &configv1.Literal_StringValue{StringValue: "x"}})
+			t.LogicalRoutes[0].Rewrites[0].Key = "x y"
+		}},
+		{"logical.cycle", "LogicalRoute", "targets", func(_ *View, t tenant) {
+			t.LogicalRoutes[1].Rewrites = []*configv1.Rewrite{setting(configv1.RewriteField_REWRITE_FIELD_MODEL, &configv1.Literal{Value: &configv1.Literal_StringValue{StringValue: "fast"}})}
+		}},
+		{"logical.depth", "LogicalRoute", "targets", func(_ *View, t tenant) {
+			for i := range MaxLogicalDepth - 1 {
+				t.LogicalRoutes = append(t.LogicalRoutes, &configv1.LogicalRoute{
+					Id: fmt.Sprintf("lrt_d%d", i), TenantId: t1, Name: fmt.Sprintf("d%d", i), Order: int32(100 + i),
+					Match: &configv1.ModelMatch{Model: fmt.Sprintf("d%d", i)}, Targets: []*configv1.RouteTarget{{Model: fmt.Sprintf("d%d", i+1)}},
+				})
+			}
+			t.LogicalRoutes[len(t.LogicalRoutes)-1].Targets[0].Model = "fast"
+		}},
+		{"condition.word", "LogicalRoute", "condition.all.conditions[0].compare.literal", func(_ *View, t tenant) {
+			t.LogicalRoutes[0].GetCondition().GetAll().Conditions[0] = compare(configv1.ConditionField_CONDITION_FIELD_PROTOCOL, "", opEqual, &configv1.Literal{Value: &configv1.Literal_StringValue{StringValue: "openai"}})
+		}},
+		{"condition.key", "LogicalRoute", "condition.all.conditions[0].compare.key", func(_ *View, t tenant) {
+			t.LogicalRoutes[0].GetCondition().GetAll().Conditions[0] = compare(configv1.ConditionField_CONDITION_FIELD_BODY_FIELD, "a..b", opExists, nil)
+		}},
 		{"policy.cidr", "Policy", "allowed_cidrs.names[0]", func(_ *View, t tenant) { t.Policies[0].AllowedCidrs.Names[0] = "10.0.0.1/8" }},
 		{"policy.cidr", "Policy", "allowed_cidrs.names[1]", func(_ *View, t tenant) { t.Policies[0].AllowedCidrs.Names[1] = "everywhere" }},
 		{"limit.window", "Policy", "limits[0].window.unit", func(_ *View, t tenant) {
@@ -422,4 +459,9 @@ func TestShardsSurviveEncodingAndUnknownKeysAreRefused(t *testing.T) {
 	if got := newChecker(t, Config{}).CheckChanged(v, []string{"bogus"}); len(got) != 1 {
 		t.Errorf("an unknown shard key gives %v", got)
 	}
+}
+
+// setting is a rewrite that sets a field.
+func setting(f configv1.RewriteField, v *configv1.Literal) *configv1.Rewrite {
+	return &configv1.Rewrite{Operation: configv1.RewriteOperation_REWRITE_OPERATION_SET, Field: f, Value: v}
 }

@@ -27,6 +27,13 @@ func ForbiddenHeader(name string) (why string, forbidden bool) {
 	return "", false
 }
 
+// headerName reports whether a text can be the name of a header (RFC 9110, section 5.1).
+func headerName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
 func headers(l *list, who subject, path string, overrides []*configv1.HeaderOverride) {
 	seen := map[string]bool{}
 	for i, h := range overrides {

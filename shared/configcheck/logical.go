@@ -9,10 +9,11 @@ import (
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 )
 
-// Bounds of a condition tree.
+// Bounds of a condition tree, and of the logical routes that lead to one another.
 const (
 	MaxConditionDepth = 8
 	MaxConditionNodes = 64
+	MaxLogicalDepth   = 8
 )
 
 func logicalAlone(l *list, r *configv1.LogicalRoute) {
@@ -151,7 +152,13 @@ func comparison(l *list, who subject, path string, c *configv1.Comparison) {
 			l.add(who, path+".key", "condition.key", "%s takes no key; clear it", c.GetField())
 		}
 	}
+	if c.GetField() == configv1.ConditionField_CONDITION_FIELD_BODY_FIELD && slices.Contains(strings.Split(c.GetKey(), "."), "") {
+		l.add(who, path+".key", "condition.key", "name the members that lead to the value, joined by dots, such as metadata.team")
+	}
 	if c.GetField() == configv1.ConditionField_CONDITION_FIELD_HEADER {
+		if c.GetKey() != "" && !headerName(c.GetKey()) {
+			l.add(who, path+".key", "header.name", "%s is no name of a header", quote(c.GetKey()))
+		}
 		switch strings.ToLower(c.GetKey()) {
 		case "authorization", "proxy-authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie":
 			l.add(who, path+".key", "condition.secret", "%s carries credentials; conditions must not read it", quote(c.GetKey()))
@@ -174,6 +181,31 @@ func comparison(l *list, who subject, path string, c *configv1.Comparison) {
 		return
 	}
 	literal(l, who, path+".literal", t, op, c.GetLiteral())
+	words(l, who, path+".literal", c)
+}
+
+// fieldWords are the fields that hold one of a few words.
+var fieldWords = map[configv1.ConditionField][]string{
+	configv1.ConditionField_CONDITION_FIELD_PROTOCOL:  {"openai_chat", "openai_responses", "anthropic_messages", "gemini_generate_content"},
+	configv1.ConditionField_CONDITION_FIELD_CLASS:     {"batch", "interactive", "critical"},
+	configv1.ConditionField_CONDITION_FIELD_TASK_RISK: {"low", "medium", "high"},
+}
+
+// words checks that a comparison with such a field can be true.
+func words(l *list, who subject, path string, c *configv1.Comparison) {
+	known := fieldWords[c.GetField()]
+	if known == nil || slices.Contains(partial, c.GetOperator()) || c.GetOperator() == opExists {
+		return
+	}
+	values := c.GetLiteral().GetListValue().GetValues()
+	if v, ok := c.GetLiteral().GetValue().(*configv1.Literal_StringValue); ok {
+		values = []string{v.StringValue}
+	}
+	for _, v := range values {
+		if !slices.Contains(known, v) {
+			l.add(who, path, "condition.word", "%s is never %s; it is one of %s", c.GetField(), quote(v), strings.Join(known, ", "))
+		}
+	}
 }
 
 // literal checks that the constant is of the type that the field and the
@@ -223,6 +255,48 @@ func literal(l *list, who subject, path string, t fieldType, op configv1.Conditi
 	}
 }
 
+// efforts are the words for how much a model reasons.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// unfit says why a value is none that the field could have, if its type is right.
+func unfit(f configv1.RewriteField, lit *configv1.Literal) string {
+	n, isNumber := 0.0, true
+	switch v := lit.GetValue().(type) {
+	case *configv1.Literal_IntValue:
+		n = float64(v.IntValue)
+	case *configv1.Literal_NumberValue:
+		n = v.NumberValue
+	default:
+		isNumber = false
+	}
+	switch text := lit.GetStringValue(); f {
+	case configv1.RewriteField_REWRITE_FIELD_REASONING_EFFORT:
+		if text != "" && !slices.Contains(efforts, text) {
+			return "give one of " + strings.Join(efforts, ", ")
+		}
+	case configv1.RewriteField_REWRITE_FIELD_HEADER:
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return "give a value without control characters"
+		}
+	case configv1.RewriteField_REWRITE_FIELD_TEMPERATURE:
+		if isNumber && n > 2 {
+			return "give a temperature from 0 to 2"
+		}
+	case configv1.RewriteField_REWRITE_FIELD_TOP_P:
+		if isNumber && n > 1 {
+			return "give a share from 0 to 1"
+		}
+	case configv1.RewriteField_REWRITE_FIELD_REASONING_BUDGET, configv1.RewriteField_REWRITE_FIELD_TOP_K, configv1.RewriteField_REWRITE_FIELD_MAX_OUTPUT_TOKENS:
+		if isNumber && (n != math.Trunc(n) || n > math.MaxInt32) {
+			return "give a whole number"
+		}
+		if isNumber && n < 1 && f != configv1.RewriteField_REWRITE_FIELD_REASONING_BUDGET {
+			return "give a number of at least 1"
+		}
+	}
+	return ""
+}
+
 func rewrite(l *list, who subject, path string, rw *configv1.Rewrite) {
 	const (
 		set    = configv1.RewriteOperation_REWRITE_OPERATION_SET
@@ -254,6 +328,9 @@ func rewrite(l *list, who subject, path string, rw *configv1.Rewrite) {
 		}
 	}
 	if f == configv1.RewriteField_REWRITE_FIELD_HEADER {
+		if rw.GetKey() != "" && !headerName(rw.GetKey()) {
+			l.add(who, path+".key", "header.name", "%s is no name of a header", quote(rw.GetKey()))
+		}
 		if why, no := ForbiddenHeader(rw.GetKey()); no {
 			l.add(who, path+".key", "header.forbidden", "rewrite another header than %s: %s", quote(rw.GetKey()), why)
 		}
@@ -275,6 +352,10 @@ func rewrite(l *list, who subject, path string, rw *configv1.Rewrite) {
 	}
 	switch op {
 	case set, preset:
+		if why := unfit(f, rw.GetValue()); why != "" {
+			l.add(who, path+".value", "rewrite.value", "%s", why)
+			return
+		}
 		switch v := rw.GetValue().GetValue().(type) {
 		case *configv1.Literal_StringValue:
 			if !text || v.StringValue == "" {
@@ -297,6 +378,12 @@ func rewrite(l *list, who subject, path string, rw *configv1.Rewrite) {
 		}
 		if rw.Min != nil && rw.Max != nil && rw.GetMin() > rw.GetMax() {
 			l.add(who, path+".min", "rewrite.clamp", "min is above max; exchange them")
+		}
+		if rw.Min != nil && rw.GetMin() < 0 {
+			l.add(who, path+".min", "rewrite.clamp", "give a bound that is not below 0")
+		}
+		if rw.Max != nil && rw.GetMax() < 0 {
+			l.add(who, path+".max", "rewrite.clamp", "give a bound that is not below 0")
 		}
 	}
 }

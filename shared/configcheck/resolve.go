@@ -49,6 +49,20 @@ func takes(r *configv1.LogicalRoute, name string) bool {
 		slices.ContainsFunc(m.GetPrefixes(), has) || slices.ContainsFunc(m.GetSuffixes(), ends)
 }
 
+// leadsTo lists the models that a logical route names for what it takes.
+func leadsTo(r *configv1.LogicalRoute) []string {
+	var names []string
+	for _, t := range r.GetTargets() {
+		names = append(names, t.GetModel())
+	}
+	for _, rw := range r.GetRewrites() {
+		if name := rw.GetValue().GetStringValue(); rw.GetField() == configv1.RewriteField_REWRITE_FIELD_MODEL && name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func (s *tenantScope) checkLogicalRoutes(l *list) {
 	orders := map[int32]bool{}
 	shared := map[string]bool{}
@@ -82,7 +96,8 @@ func (s *tenantScope) checkLogicalRoutes(l *list) {
 }
 
 // checkCircles walks the graph of logical routes. A step leads from a route to
-// every route that takes one of its targets, unless the target ends the search.
+// every route that takes one of its targets, or the model that it rewrites to, unless
+// that ends the search.
 func (s *tenantScope) checkCircles(l *list) {
 	routes := s.shard.GetLogicalRoutes()
 	const (
@@ -93,21 +108,22 @@ func (s *tenantScope) checkCircles(l *list) {
 	state := make([]uint8, len(routes))
 	next := make([][]int, len(routes))
 	for i, r := range routes {
-		for _, t := range r.GetTargets() {
-			if s.endsAt(t.GetModel()) {
-				continue
+		for _, name := range leadsTo(r) {
+			if !s.endsAt(name) {
+				next[i] = append(next[i], s.takenBy(name)...)
 			}
-			next[i] = append(next[i], s.takenBy(t.GetModel())...)
 		}
 	}
+	depth := make([]int, len(routes)) // routes passed from here on, this one included
 	var visit func(i int) bool
 	visit = func(i int) (circle bool) {
-		state[i] = onPath
+		state[i], depth[i] = onPath, 1
 		for _, j := range next[i] {
 			if state[j] == onPath || state[j] == unseen && visit(j) {
 				state[i] = done
 				return true
 			}
+			depth[i] = max(depth[i], 1+depth[j])
 		}
 		state[i] = done
 		return false
@@ -115,6 +131,8 @@ func (s *tenantScope) checkCircles(l *list) {
 	for i, r := range routes {
 		if state[i] == unseen && visit(i) {
 			l.add(subjectOf(r), "targets", "logical.cycle", "following the targets leads back to a route already passed; let one of them name a model that an upstream serves")
+		} else if depth[i] > MaxLogicalDepth {
+			l.add(subjectOf(r), "targets", "logical.depth", "the targets lead through %d logical routes, one after the other; at most %d are followed", depth[i], MaxLogicalDepth)
 		}
 	}
 }
