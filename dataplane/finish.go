@@ -51,6 +51,12 @@ func (n *Node) finish(ctx context.Context, call *inbound.Call, who *auth.Princip
 	if call.Shape != nil {
 		e = e.Str("model", call.Shape.Model).Bool("stream", call.Target.Stream)
 	}
+	if len(call.Passed) > 0 {
+		e = e.Strs("logical_routes", call.Passed)
+	}
+	if len(call.Skipped) > 0 {
+		e = e.Strs("rewrites_skipped", call.Skipped)
+	}
 	if v := call.Writer.Header().Get(countHeader); v != "" {
 		e = e.Str("token_count", v)
 	}

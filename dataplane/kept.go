@@ -15,13 +15,15 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/stateid"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
 )
 
 // decide says where a call leads: to a model's accounts or, for one on kept objects
-// that names no model, to all accounts.
-func decide(call *inbound.Call, who *auth.Principal) (resolve.Decision, *fault.Error) {
+// that names no model, to all accounts. What the logical routes that it passes change
+// about it is then changed.
+func (n *Node) decide(call *inbound.Call, match route.Match, who *auth.Principal) (resolve.Decision, *fault.Error) {
 	if !modelless(call) {
-		return resolve.Resolve(who, call.Shape.Model)
+		return n.follow(call, match, who)
 	}
 	if call.Target.Op == protocol.OpBatch && call.Target.Method == http.MethodPost && call.Target.Object == "" && limitedModels(who) {
 		return resolve.Decision{}, fault.New(fault.NotPermitted,

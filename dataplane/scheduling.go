@@ -16,12 +16,16 @@ import (
 )
 
 // policies are the scheduling policies that hold for a call, the outermost first.
-func policies(call *inbound.Call, who *auth.Principal, match route.Match) []*configv1.SchedulingPolicy {
-	return []*configv1.SchedulingPolicy{
+func policies(call *inbound.Call, who *auth.Principal, match route.Match, d resolve.Decision) []*configv1.SchedulingPolicy {
+	levels := []*configv1.SchedulingPolicy{
 		call.View.Global.Message.GetScheduling(),
 		who.Tenant.Message.GetTenant().GetScheduling(),
 		match.GetScheduling(),
 	}
+	for _, l := range d.Passed {
+		levels = append(levels, l.GetScheduling())
+	}
+	return levels
 }
 
 // chains puts the models and providers into a decision that the innermost policy with
@@ -78,21 +82,26 @@ func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.M
 
 // prefix is what the call shares with earlier ones.
 func (n *Node) prefix(call *inbound.Call, who *auth.Principal, d resolve.Decision) affinity.Key {
+	in := n.prompt(call, who)
+	in.Model, in.Scale = d.Model, n.affinity.Scale(who.Tenant.ID, d.Model)
+	return affinity.Read(in)
+}
+
+// prompt is what ties the call to others, whatever its model.
+func (n *Node) prompt(call *inbound.Call, who *auth.Principal) affinity.Input {
 	in := affinity.Input{
 		Protocol: call.Target.Protocol,
 		Tenant:   who.Tenant.ID,
 		EndUser:  call.Shape.User,
-		Model:    d.Model,
 		Header:   call.Request.Header,
 		Body:     call.Body.Bytes,
 		Shape:    call.Shape,
 		Seed:     n.seed(),
-		Scale:    n.affinity.Scale(who.Tenant.ID, d.Model),
 	}
 	if who.Consumer != nil {
 		in.Consumer = who.Consumer.GetId()
 	}
-	return affinity.Read(in)
+	return in
 }
 
 // seed keys the fleet's prefix hashes.

@@ -16,6 +16,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/endpoint"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/rewrite"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
 )
 
@@ -80,7 +81,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 // prepare makes of a call what the executor needs. ask is nil but for a question about
 // a call that nobody makes.
 func (n *Node) prepare(call *inbound.Call, who *auth.Principal, match route.Match, ask *asked) (*attempt.Request, *fault.Error) {
-	to, f := decide(call, who)
+	to, f := n.decide(call, match, who)
 	if f != nil {
 		return nil, f
 	}
@@ -92,7 +93,7 @@ func (n *Node) prepare(call *inbound.Call, who *auth.Principal, match route.Matc
 	if f != nil {
 		return nil, f
 	}
-	levels := policies(call, who, match)
+	levels := policies(call, who, match, to)
 	chains(&to, levels)
 	policy := attempt.PolicyOf(levels, match.Route.Route, call.Target.Stream, timeout, call.Start)
 	policy.Guarded = policy.Guarded || guarded(call)
@@ -125,6 +126,7 @@ func (n *Node) prepare(call *inbound.Call, who *auth.Principal, match route.Matc
 		Body:       call.Body.Bytes,
 		HoldBody:   call.Body.Hold,
 		Header:     call.Request.Header,
+		Rewritten:  rewrite.Headers(to.Passed),
 		Requested:  to.Requested,
 		Routed:     to.Model,
 		Class:      classOf(who, call.Request.Header),

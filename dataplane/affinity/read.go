@@ -91,6 +91,7 @@ type reader struct {
 	unscaled int64
 	media    bool
 	turn     bool // the block before was the assistant's
+	rootOnly bool // nothing after root is read
 	root     Hash // up to the first message that is not of the system
 	first    Hash // up to the first message
 	marks    bool
@@ -102,7 +103,7 @@ func (r *reader) start(in *Input) {
 	r.canon.media, r.ttl = mediaMembers(in.Protocol), 0
 	r.hash.ResetSeed(uint64(in.Seed))
 	r.chain, r.count, r.tokens, r.unscaled = r.chain[:0], 0, 0, 0
-	r.media, r.turn, r.root, r.first, r.marks = false, false, Hash{}, Hash{}, false
+	r.media, r.turn, r.root, r.first, r.marks, r.rootOnly = false, false, Hash{}, Hash{}, false, false
 	_, _ = r.hash.WriteString("v1\x00")
 	_, _ = r.hash.WriteString(in.Tenant)
 	if in.Shape != nil && in.Shape.PreviousResponse+in.Shape.Conversation+in.Shape.CachedContent != "" {
@@ -365,7 +366,7 @@ func (r *reader) messages(k *Key, name string) {
 		r.message(k, at.From)
 		return
 	}
-	for el := r.element(at.From + 1); el >= 0; {
+	for el := r.element(at.From + 1); el >= 0 && !r.enough(); {
 		el = r.element(r.message(k, el))
 	}
 }
@@ -379,7 +380,7 @@ func (r *reader) chat(k *Key) {
 		return
 	}
 	leading, open := true, false
-	for el := r.element(at.From + 1); el >= 0; {
+	for el := r.element(at.From + 1); el >= 0 && !r.enough(); {
 		if !leading {
 			el = r.element(r.message(k, el))
 			continue
@@ -453,6 +454,9 @@ func (r *reader) role() role {
 	return roleOther
 }
 
+// enough reports that the rest of the prompt is not asked for.
+func (r *reader) enough() bool { return r.rootOnly && !r.root.IsZero() }
+
 // automatic takes note of Anthropic's marker at the top level, which stands for one at the
 // end of the prompt.
 func (r *reader) automatic() {
@@ -518,16 +522,22 @@ func (r *reader) identify(k *Key) {
 		return
 	}
 	k.Kind, k.Source = Weak, "prefix"
-	root := r.root
-	if root.IsZero() {
-		root = r.first
-	}
+	root := r.opening()
 	if root.IsZero() { // tools or a system prompt and nothing else
 		k.print = uint32(k.Chain[0].Hash.Hi >> 32)
 		return
 	}
 	k.Root = root.hex()
 	k.print = uint32(root.Hi >> 32)
+}
+
+// opening is the chain up to the first message that is not of the system or, without one,
+// up to the first.
+func (r *reader) opening() Hash {
+	if r.root.IsZero() {
+		return r.first
+	}
+	return r.root
 }
 
 // of hashes names, each with its length, so that no two lists are the same bytes.

@@ -68,9 +68,10 @@ type Request struct {
 	Edits      []protocol.Edit         // of Body, for every upstream
 	HoldBody   func() (release func()) // keeps Body until released
 	Header     http.Header
-	Requested  string // the public model asked for
-	Routed     string // the model that routing chose
-	Class      string // traffic class
+	Rewritten  []*configv1.HeaderOverride // of the headers of every upstream call
+	Requested  string                     // the public model asked for
+	Routed     string                     // the model that routing chose
+	Class      string                     // traffic class
 	Candidates []plan.Candidate
 	Groups     []string
 	Policy     Policy
@@ -98,14 +99,8 @@ type Request struct {
 	Log    zerolog.Logger // of failed attempts
 }
 
-// ImageTokens is what an image counts as in an estimate.
-const ImageTokens = 1500
-
-// PromptTokens estimates the size of the prompt: four bytes a token, and a flat
-// number for every image.
-func (r *Request) PromptTokens() int64 {
-	return (r.Shape.PromptBytes+3)/4 + ImageTokens*int64(r.Shape.Images)
-}
+// PromptTokens estimates the size of the prompt.
+func (r *Request) PromptTokens() int64 { return r.Shape.PromptTokens() }
 
 // Scheduling is what the scheduler is to know of a request beside its shape.
 type Scheduling struct {

@@ -264,7 +264,7 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 		return &upstream.Call{
 			Method:   http.MethodPost,
 			URL:      u,
-			Header:   upstream.ConvertedHeaders(x.r.Header, x.conv.Header, c, key, bearer),
+			Header:   upstream.ConvertedHeaders(x.r.Header, x.conv.Header, x.r.Rewritten, c, key, bearer),
 			Body:     extraIn(x.conv.Body, c),
 			BodyDone: func() {},
 			Egress:   egress,
@@ -274,7 +274,7 @@ func (x *run) call(c *plan.Candidate) (*upstream.Call, *fault.Error) {
 	return &upstream.Call{
 		Method:   cmp.Or(target.Method, http.MethodPost),
 		URL:      u,
-		Header:   upstream.Headers(x.r.Header, c, key, bearer),
+		Header:   upstream.Headers(x.r.Header, x.r.Rewritten, c, key, bearer),
 		Body:     x.r.Codec.Outgoing(x.r.Body, x.r.Shape, c.UpstreamModel(), protocol.Outgoing{IncludeUsage: ask, Edits: append(x.extraOf(c), x.r.Edits...)}),
 		BodyDone: x.r.HoldBody(),
 		Egress:   egress,

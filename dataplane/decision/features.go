@@ -221,7 +221,7 @@ func (f *Features) Shape() *protocol.Shape {
 		Images: f.Images, Audio: f.Audio, Video: f.Video, Documents: f.Documents,
 		FunctionTools: f.FunctionTools, ServerTools: protocol.ServerToolsNamed(f.ServerTools),
 		StructuredOutput: f.StructuredOutput, Reasoning: f.Reasoning, AudioOutput: f.AudioOutput, ImageOutput: f.ImageOutput,
-		PromptBytes: max(0, 4*(f.PromptTokens-attempt.ImageTokens*int64(f.Images))),
+		PromptBytes: max(0, 4*(f.PromptTokens-protocol.ImageTokens*int64(f.Images))),
 	}
 }
 

@@ -77,6 +77,10 @@ type Call struct {
 	Request *http.Request
 	Writer  http.ResponseWriter
 
+	// Passed and Skipped are for the request's log event: the logical routes that the
+	// call took, and what they would change and could not.
+	Passed, Skipped []string
+
 	// Committed says that the head of the answer is written, so no fault can be.
 	Committed bool
 
@@ -160,7 +164,12 @@ func (c *Call) ReadBody(limit int64) *fault.Error {
 		return f
 	}
 	c.Body = body
-	if c.Shape, f = c.Codec.Inspect(body.Bytes, c.Target); f != nil {
+	return c.inspect()
+}
+
+// inspect reads the body anew.
+func (c *Call) inspect() (f *fault.Error) {
+	if c.Shape, f = c.Codec.Inspect(c.Body.Bytes, c.Target); f != nil {
 		return f
 	}
 	if c.Shape.Model == "" {
@@ -170,6 +179,28 @@ func (c *Call) ReadBody(limit int64) *fault.Error {
 		c.Target.Stream, c.Target.Framing = true, protocol.FramingSSE
 	}
 	return nil
+}
+
+// Rewrite changes the body before anybody else holds it, and inspects what it is then.
+func (c *Call) Rewrite(edits []protocol.Edit) *fault.Error {
+	if len(edits) == 0 {
+		return nil
+	}
+	size := len(c.Body.Bytes)
+	for _, e := range edits {
+		size += len(e.Text)
+	}
+	now := &Body{pool: c.Body.pool}
+	if now.pool != nil {
+		now.Bytes = now.pool.get(size)
+	}
+	for _, part := range protocol.Splice(c.Body.Bytes, edits) {
+		now.Bytes = append(now.Bytes, part...)
+	}
+	now.refs.Store(1)
+	c.Body.release()
+	c.Body = now
+	return c.inspect()
 }
 
 // Close lets go of the body.

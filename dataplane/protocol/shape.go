@@ -85,6 +85,15 @@ func (s *Shape) Member(name string) (Span, bool) {
 	return Span{}, false
 }
 
+// ImageTokens is what an image counts as in an estimate.
+const ImageTokens = 1500
+
+// PromptTokens estimates the size of the prompt: four bytes a token, and a flat number
+// for every image.
+func (s *Shape) PromptTokens() int64 {
+	return (s.PromptBytes+3)/4 + ImageTokens*int64(s.Images)
+}
+
 // Guarded reports whether repeating the request could repeat an effect beside its
 // cost: tools the provider runs, or state it keeps.
 func (s *Shape) Guarded() bool {

@@ -1,5 +1,5 @@
-// Package resolve turns the model that a client asks for into a logical target.
-// It knows nothing of health, limits, keys or caches.
+// Package resolve turns the model that a client asks for, and what else a request is,
+// into the models that may answer. It knows nothing of health, limits, keys or caches.
 package resolve
 
 import (
@@ -27,6 +27,9 @@ type Decision struct {
 	// What may answer instead, in order.
 	Chain     []Target // other models
 	Providers []string // ids of providers that are fallbacks for Model
+
+	// Passed are the logical routes that lead to Model, the first one first.
+	Passed []*configv1.LogicalRoute
 }
 
 // Target is a model that may answer instead.
@@ -51,20 +54,32 @@ type Model struct {
 
 // resolver is what the builder makes of one tenant.
 type resolver struct {
-	models map[string]*Model
-	sorted []*Model
+	models      map[string]*Model
+	sorted      []*Model
+	switchedOff map[string]bool // models that are configured, and off everywhere
+
+	ruleSet
+	reads reads
+	named []*named // models that rules define, by name
 }
 
 // Builder indexes the models of a tenant when its configuration changes.
 func Builder() snapshot.TenantBuilder {
-	return snapshot.TenantBuilder{Name: builderName, Build: func(t *snapshot.Tenant) (any, error) { return build(t), nil }}
+	return snapshot.TenantBuilder{Name: builderName, Build: func(t *snapshot.Tenant) (any, error) { return build(t) }}
 }
 
-func build(t *snapshot.Tenant) *resolver {
-	r := &resolver{models: make(map[string]*Model)}
+func of(t *snapshot.Tenant) *resolver {
+	r, _ := t.Built(builderName).(*resolver)
+	return r
+}
+
+// build fails for conditions beyond their bounds.
+func build(t *snapshot.Tenant) (*resolver, error) {
+	r := &resolver{models: make(map[string]*Model), switchedOff: make(map[string]bool)}
 	for _, row := range t.Message.GetModels() {
 		u := t.Upstreams[row.GetUpstreamId()]
 		if u == nil || row.GetDisabled() || u.GetDisabled() {
+			r.switchedOff[row.GetModel()] = true
 			continue
 		}
 		m := r.models[row.GetModel()]
@@ -87,8 +102,15 @@ func build(t *snapshot.Tenant) *resolver {
 			m.Groups = append(m.Groups, u.GetGroupId())
 		}
 	}
+	for name := range r.models {
+		delete(r.switchedOff, name)
+	}
 	slices.SortFunc(r.sorted, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
-	return r
+	if err := r.buildRules(t); err != nil {
+		return nil, err
+	}
+	r.nameRules()
+	return r, nil
 }
 
 // served is the row that an alias stands for; row itself if it is none.
@@ -120,33 +142,36 @@ func ownerName(t *snapshot.Tenant, u *configv1.Upstream) string {
 	return u.GetName()
 }
 
-// Resolve returns where a request for the model leads, by its exact name or alias.
-// It fails with fault.NotPermitted if the caller may not use the model and with
-// fault.ModelUnknown if nothing serves it.
-func Resolve(p *auth.Principal, model string) (Decision, *fault.Error) {
-	r, _ := p.Tenant.Built(builderName).(*resolver)
+// Resolve returns where a request leads: by the first logical route that takes it, else
+// by its model's exact name or alias. root names the conversation; it is asked only
+// where several targets share requests.
+//
+// It fails with fault.NotPermitted if the caller may not use the model that it asks for,
+// whatever that leads to, and with fault.ModelUnknown if nothing serves it.
+func Resolve(v *snapshot.View, p *auth.Principal, f *Features, root func() string) (Decision, *fault.Error) {
+	r, model := of(p.Tenant), f.Model
 	if !p.MayUse(model) {
 		return Decision{}, fault.Newf(fault.NotPermitted, "the model %q is not on the list of models that this API key may use", model)
 	}
-	if r == nil || r.models[model] == nil {
-		return Decision{}, fault.Newf(fault.ModelUnknown,
-			"the model %q is not configured; GET the models list to see what this API key may use", model)
+	if r == nil {
+		return Decision{}, unknown(model)
 	}
-	return Decision{Requested: model, Model: model}, nil
+	rl := r.match(f)
+	if rl == nil {
+		if r.models[model] == nil {
+			return Decision{}, unknown(model)
+		}
+		return Decision{Requested: model, Model: model}, nil
+	}
+	w := walk{view: v, who: p, features: f, root: root}
+	w.follow(rl)
+	if len(w.found) == 0 {
+		return Decision{}, fault.Newf(fault.ModelUnknown, "the logical route %q takes the model %q, and none of its targets is served now", rl.GetName(), model)
+	}
+	to := w.found[0]
+	return Decision{Requested: model, Model: to.Model, Provider: to.Provider, Chain: w.found[1:], Passed: w.passed}, nil
 }
 
-// List returns the models that the principal may use on the route, by name.
-func List(p *auth.Principal, r *snapshot.Route) []*Model {
-	built, _ := p.Tenant.Built(builderName).(*resolver)
-	if built == nil {
-		return nil
-	}
-	groups := p.Groups(r)
-	var out []*Model
-	for _, m := range built.sorted {
-		if p.MayUse(m.Name) && slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(groups, g) }) {
-			out = append(out, m)
-		}
-	}
-	return out
+func unknown(model string) *fault.Error {
+	return fault.Newf(fault.ModelUnknown, "the model %q is not configured; GET the models list to see what this API key may use", model)
 }

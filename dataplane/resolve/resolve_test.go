@@ -12,6 +12,11 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
 )
 
+// ask resolves a model without anything else being known of the request.
+func ask(p *auth.Principal, model string) (Decision, *fault.Error) {
+	return Resolve(new(snapshot.View), p, &Features{Model: model}, func() string { return "" })
+}
+
 func principal(t *testing.T) *auth.Principal {
 	t.Helper()
 	v, err := snapshot.Static([]snapshot.TenantBuilder{Builder()}, nil, &syncv1.TenantShard{
@@ -42,7 +47,7 @@ func TestModelResolvesByExactNameOrAlias(t *testing.T) {
 		"a": fault.Internal, "b": fault.Internal,
 		"A": fault.ModelUnknown, "upstream-off": fault.ModelUnknown, "off": fault.ModelUnknown, "": fault.ModelUnknown,
 	} {
-		d, f := Resolve(p, model)
+		d, f := ask(p, model)
 		switch {
 		case want == fault.Internal && (f != nil || d.Requested != model):
 			t.Errorf("%q: %v, %v", model, d, f)
@@ -56,14 +61,14 @@ func TestModelListsOfConsumerAndKeyBothHaveToContainTheModel(t *testing.T) {
 	t.Parallel()
 	p := principal(t)
 	p.Key.Allowed = snapshot.NewNameSet(&configv1.NameList{Names: []string{"a*"}})
-	if _, f := Resolve(p, "b"); f == nil || f.Class != fault.NotPermitted {
+	if _, f := ask(p, "b"); f == nil || f.Class != fault.NotPermitted {
 		t.Errorf("a model outside the key's list gave %v", f)
 	}
-	if _, f := Resolve(p, "a"); f != nil {
+	if _, f := ask(p, "a"); f != nil {
 		t.Errorf("a model on the key's list gave %v", f)
 	}
 	p.Consumer = &snapshot.Subject{Allowed: snapshot.NewNameSet(&configv1.NameList{})}
-	if _, f := Resolve(p, "a"); f == nil || f.Class != fault.NotPermitted {
+	if _, f := ask(p, "a"); f == nil || f.Class != fault.NotPermitted {
 		t.Errorf("an empty list of the consumer allows a model: %v", f)
 	}
 }

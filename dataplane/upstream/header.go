@@ -31,9 +31,9 @@ func withheld(name string) bool {
 }
 
 // Headers returns what is sent to the candidate's provider: the client's headers
-// less what is withheld, the overrides of capability, provider and upstream, and
-// the credential last, which no override can reach. in is not changed.
-func Headers(in http.Header, c *plan.Candidate, key secret.Text, bearer secret.Text) http.Header {
+// less what is withheld, what routing rewrites, the overrides of capability, provider
+// and upstream, and the credential last, which no override can reach. in is not changed.
+func Headers(in http.Header, rewritten []*configv1.HeaderOverride, c *plan.Candidate, key secret.Text, bearer secret.Text) http.Header {
 	out := make(http.Header, len(in)+4)
 	var named []string
 	for _, v := range in["Connection"] {
@@ -50,6 +50,7 @@ func Headers(in http.Header, c *plan.Candidate, key secret.Text, bearer secret.T
 	if out["User-Agent"] == nil {
 		out["User-Agent"] = nil // keeps the transport from adding its own
 	}
+	override(out, in, rewritten)
 	overrides(out, in, c)
 	authorize(out, in, c, key, bearer)
 	return out
@@ -59,11 +60,12 @@ func Headers(in http.Header, c *plan.Candidate, key secret.Text, bearer secret.T
 // in. The client's headers speak of its own protocol, and some tell what other vendors
 // need not know, so none of them goes along unless an override passes it on. own are
 // the headers that the upstream's protocol needs.
-func ConvertedHeaders(in http.Header, own map[string]string, c *plan.Candidate, key, bearer secret.Text) http.Header {
+func ConvertedHeaders(in http.Header, own map[string]string, rewritten []*configv1.HeaderOverride, c *plan.Candidate, key, bearer secret.Text) http.Header {
 	out := http.Header{"Content-Type": {"application/json"}, "User-Agent": nil}
 	for name, value := range own {
 		out[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
 	}
+	override(out, in, rewritten)
 	overrides(out, in, c)
 	authorize(out, nil, c, key, bearer) // a caller's own key goes where this provider expects it
 	return out

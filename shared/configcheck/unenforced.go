@@ -23,7 +23,7 @@ func Unenforced(m proto.Message) string {
 		}
 	}
 	switch r := m.(type) {
-	case *configv1.LogicalRoute, *configv1.Policy, *configv1.Budget, *configv1.CreditAccount, *configv1.JWTIssuer,
+	case *configv1.Policy, *configv1.Budget, *configv1.CreditAccount, *configv1.JWTIssuer,
 		*configv1.RoutePluginConfig, *configv1.ProviderPluginConfig:
 		return "this version keeps the resource and does not act on it yet"
 	case *configv1.Tenant:

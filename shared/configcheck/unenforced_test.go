@@ -12,7 +12,7 @@ import (
 func TestField_F11_ConfigurationWithoutEffectIsSaidToHaveNone(t *testing.T) {
 	t.Parallel()
 	for _, m := range []proto.Message{
-		&configv1.Policy{}, &configv1.Budget{}, &configv1.LogicalRoute{}, &configv1.JWTIssuer{},
+		&configv1.Policy{}, &configv1.Budget{}, &configv1.JWTIssuer{},
 		&configv1.Upstream{Regions: []string{"eu"}},
 		&configv1.Route{PolicyId: "pol_1"},
 		&configv1.UpstreamCredential{Kind: configv1.CredentialKind_CREDENTIAL_KIND_AWS_SIGV4},
@@ -23,7 +23,7 @@ func TestField_F11_ConfigurationWithoutEffectIsSaidToHaveNone(t *testing.T) {
 	}
 	for _, m := range []proto.Message{
 		&configv1.Tenant{Suspended: true}, &configv1.Upstream{Weight: 3, MaxConcurrency: proto.Int32(4), Limits: &configv1.Limits{Rpm: proto.Int64(1)}},
-		&configv1.Route{ConsumerApiKeys: true}, &configv1.UpstreamCredential{}, &configv1.UpstreamModel{},
+		&configv1.Route{ConsumerApiKeys: true}, &configv1.UpstreamCredential{}, &configv1.UpstreamModel{}, &configv1.LogicalRoute{},
 	} {
 		if why := Unenforced(m); why != "" {
 			t.Errorf("%T is acted on, but: %s", m, why)
