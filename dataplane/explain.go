@@ -198,9 +198,13 @@ func targetOf(q *Question) (protocol.Target, *fault.Error) {
 // routeOf finds the route that a question names, and the id of the tenant.
 func routeOf(v *snapshot.View, q *Question, target protocol.Target) (route.Match, string, *fault.Error) {
 	var tenants []*snapshot.Tenant
-	for _, id := range v.Tenants() {
-		if t := v.Tenant(id); q.Tenant == "" || id == q.Tenant || t.Message.GetTenant().GetName() == q.Tenant {
-			tenants = append(tenants, t)
+	if t := v.Tenant(q.Tenant); t != nil {
+		tenants = append(tenants, t)
+	} else {
+		for _, id := range v.Tenants() {
+			if t := v.Tenant(id); q.Tenant == "" || t.Message.GetTenant().GetName() == q.Tenant {
+				tenants = append(tenants, t)
+			}
 		}
 	}
 	if len(tenants) == 0 {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
+	ledgerv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/ledger/v1"
 	syncv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/sync/v1"
 	"github.com/aidy-gateway/aidy-gateway/shared/configcheck"
 
@@ -22,12 +23,18 @@ type Decider interface {
 	// Explain says, as JSON, where a call would go on a node that has just started. It
 	// fails with a connect error for a question that cannot be understood.
 	Explain(shards []proto.Message, q Asked) (decisionJSON []byte, err error)
+
+	// Replay decides the recorded requests that rows gives, in the order of their times,
+	// under two configurations, and says as JSON what differs. It hands each to seen when
+	// it is decided.
+	Replay(current, draft []proto.Message, rows func(fn func(*ledgerv1.RequestRecord) error) error, seen func(rows int64) error) (summaryJSON []byte, err error)
 }
 
 // Asked is the call that a question is about.
 type Asked struct {
 	QuestionJSON         string // in the words of a node's operations port; may be empty
 	Tenant, Route, Model string // go before what QuestionJSON says; may be empty
+	FeaturesJSON         string // of a recorded request, which is asked about instead
 	Generation           uint64 // of the configuration
 }
 
@@ -45,6 +52,20 @@ func (s configService) Explain(ctx context.Context, req *adminv1.ExplainRequest)
 	if err != nil {
 		return nil, err
 	}
+	features := ""
+	if id := req.GetRequestId(); id != "" {
+		log, err := s.api.requests()
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.api.request(ctx, func() (*adminv1.RequestLog, error) { return log.Get(ctx, id) }, id)
+		if err != nil {
+			return nil, err
+		}
+		if features = found.GetRecord().GetFeaturesJson(); features == "" {
+			return nil, connect.Errorf(connect.CodeFailedPrecondition, "the request %s was refused before anything was decided", id)
+		}
+	}
 	done, err := s.api.decide(ctx)
 	if err != nil {
 		return nil, err
@@ -55,7 +76,8 @@ func (s configService) Explain(ctx context.Context, req *adminv1.ExplainRequest)
 		return nil, err
 	}
 	out, err := decider.Explain(shards, Asked{
-		QuestionJSON: req.GetQuestionJson(), Tenant: tenant, Route: req.GetRouteId(), Model: req.GetModel(), Generation: generation,
+		QuestionJSON: req.GetQuestionJson(), Tenant: tenant, Route: req.GetRouteId(), Model: req.GetModel(),
+		FeaturesJSON: features, Generation: generation,
 	})
 	if err != nil {
 		return nil, err

@@ -24,7 +24,6 @@ func MissingMethods() []Missing {
 		methods    []string
 	}{
 		{"differences and rollbacks of generations", []string{"ConfigService.DiffGenerations", "ConfigService.Rollback"}},
-		{"explanations and replays of decisions", []string{"ConfigService.Replay"}},
 		{"rollouts", []string{
 			"RolloutService.StartRollout", "RolloutService.GetRollout", "RolloutService.ListRollouts", "RolloutService.AdvanceRollout",
 			"RolloutService.PauseRollout", "RolloutService.AbortRollout",

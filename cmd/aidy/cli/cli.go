@@ -73,6 +73,7 @@ type grammar struct {
 	Affinity   affinityCommand   `cmd:"" help:"Reset where conversations stay."`
 	Explain    explainCommand    `cmd:"" help:"Say where a call would go and why, or why one went where it did."`
 	Logs       logsCommand       `cmd:"" help:"Find requests in the request log."`
+	Replay     replayCommand     `cmd:"" help:"Say what a draft would have done with the requests of the request log."`
 	Seed       seedCommand       `cmd:"" help:"Fill a control plane with a ready configuration."`
 	Version    versionCommand    `cmd:"" help:"Print the release of this program."`
 	Completion completionCommand `cmd:"" help:"Print a script that completes commands in a shell."`
