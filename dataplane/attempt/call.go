@@ -62,7 +62,7 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Le
 	end := End{Sent: true, Fault: errUnended}
 	defer func() {
 		record.Settle(end)
-		x.learn(c, lease, &end)
+		x.learn(ctx, c, lease, &end)
 	}()
 
 	if x.r.Session != nil {

@@ -1,12 +1,14 @@
 package attempt
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/auth"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
@@ -16,9 +18,9 @@ import (
 
 // learn tells the scheduler how an attempt ended: for health and breakers, for limits,
 // and for what of the prompt is cached where.
-func (x *run) learn(c *plan.Candidate, lease *schedule.Lease, end *End) {
+func (x *run) learn(ctx context.Context, c *plan.Candidate, lease *schedule.Lease, end *End) {
 	now := time.Now()
-	x.judge(c, end, now)
+	x.judge(ctx, c, end, now)
 	if end.Answer == nil {
 		reached := end.Fault == nil || end.Fault.Consumption() != fault.ConsumedNone
 		lease.Settle(schedule.Used{Input: x.query.PromptTokens}, reached, now)
@@ -38,8 +40,12 @@ func (x *run) learn(c *plan.Candidate, lease *schedule.Lease, end *End) {
 	x.remember(c, a, now)
 }
 
-// observe notes what an answer's headers say of the account's limits and allowances.
+// observe notes what an answer's headers say of the account's limits and allowances. Those
+// of a caller who brought its own account are nobody else's.
 func (x *run) observe(c *plan.Candidate, h http.Header) {
+	if x.r.Principal.Method == auth.Passthrough {
+		return
+	}
 	now := time.Now()
 	x.scheduler.Observe(c, upstream.RateLimits(h, now), now)
 	if a, ok := upstream.Allowances(h, now); ok {
@@ -48,7 +54,7 @@ func (x *run) observe(c *plan.Candidate, h http.Header) {
 }
 
 // judge counts the attempt for its account's health.
-func (x *run) judge(c *plan.Candidate, end *End, now time.Time) {
+func (x *run) judge(ctx context.Context, c *plan.Candidate, end *End, now time.Time) {
 	f := end.Fault
 	if f == nil {
 		x.scheduler.Attempted(c, &x.query.Policy, schedule.NoBreaker, false, now)
@@ -61,7 +67,7 @@ func (x *run) judge(c *plan.Candidate, end *End, now time.Time) {
 		return
 	}
 	row, known := table[f.Class]
-	if !known || !f.Class.Upstream() {
+	if !known || !f.Class.Upstream() || x.asked(ctx, f) {
 		return
 	}
 	x.scheduler.Attempted(c, &x.query.Policy, row.breaker, true, now)

@@ -344,7 +344,7 @@ func (x *run) after(ctx context.Context, c *plan.Candidate, f *fault.Error, try 
 	}
 	_, known := table[f.Class]
 	row := x.rowOf(f, c)
-	if f.Class.Upstream() && known && !x.renewed(c, f) {
+	if f.Class.Upstream() && known && !x.renewed(c, f) && !x.asked(ctx, f) {
 		x.rest(c, f, row, try)
 	}
 	switch {
@@ -399,6 +399,23 @@ func (x *run) callers(f *fault.Error) bool {
 		return true
 	}
 	return false
+}
+
+// asked reports a failure that the request itself brought about. It says nothing of the
+// account, which must not rest for others because of it.
+func (x *run) asked(ctx context.Context, f *fault.Error) bool {
+	if f.OfRequest || x.callers(f) {
+		return true
+	}
+	if x.r.Target.Op == protocol.OpRaw && (f.Class == fault.Auth || f.Class == fault.Permission) {
+		return true // the caller chose the path, which may be one for other keys
+	}
+	if !errors.Is(context.Cause(ctx), error(errDeadline)) {
+		return false
+	}
+	// A long answer ends with the time of the request, and a caller may give an account
+	// less time than anybody could do with.
+	return f.Class == fault.CutAfterFirst || x.r.Policy.Hurried && time.Since(x.sent) < x.r.Policy.HeaderTimeout
 }
 
 // repeat says whether the same candidate is tried once more, and after which pause. What

@@ -12,6 +12,7 @@ import (
 type Policy struct {
 	MaxAttempts     int           // first attempt included; default 4
 	Deadline        time.Time     // zero for none
+	Hurried         bool          // the deadline is the client's own and earlier than any other
 	MinAttempt      time.Duration // an attempt needs this much time; default 1 s
 	PossibleReplays int           // replays after an attempt that may have been consumed; default 1
 	SingleRetries   int           // retries where only one candidate exists; default 2
@@ -77,7 +78,7 @@ func PolicyOf(levels []*configv1.SchedulingPolicy, r *configv1.Route, stream boo
 		whole = defaultDeadline
 	}
 	if clientTimeout > 0 && (whole == 0 || clientTimeout < whole) {
-		whole = clientTimeout
+		whole, p.Hurried = clientTimeout, true
 	}
 	if whole > 0 {
 		p.Deadline = now.Add(whole)

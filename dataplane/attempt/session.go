@@ -58,7 +58,7 @@ func (x *run) converse(ctx context.Context, c *plan.Candidate, call *upstream.Ca
 		},
 		Progress:   record.Progress,
 		Alive:      func() *fault.Error { return x.mayGoOn(c) },
-		Failed:     func(f *fault.Error) { x.told(c, f) },
+		Failed:     func(f *fault.Error) { x.told(ctx, c, f) },
 		ErrorEvent: x.r.Session.ErrorEvent,
 		CloseCode:  x.r.Session.CloseCode,
 		Draining:   x.r.Session.Draining,
@@ -125,8 +125,8 @@ func (x *run) mayGoOn(c *plan.Candidate) *fault.Error {
 }
 
 // told rests the account for what an event of a session says is wrong with it.
-func (x *run) told(c *plan.Candidate, f *fault.Error) {
-	if x.callers(f) || !f.Class.Upstream() {
+func (x *run) told(ctx context.Context, c *plan.Candidate, f *fault.Error) {
+	if !f.Class.Upstream() || x.asked(ctx, f) {
 		return
 	}
 	if _, known := table[f.Class]; known {

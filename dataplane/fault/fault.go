@@ -42,6 +42,10 @@ type Error struct {
 
 	Proxy bool // the egress proxy failed, not what lies behind it
 
+	// OfRequest says that what was asked for brought the failure about, as a prompt that
+	// no minute has room for: another request may well succeed where this one failed.
+	OfRequest bool
+
 	// Consumed raises the class's consumption; the larger of both counts.
 	Consumed Consumption
 

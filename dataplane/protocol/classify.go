@@ -233,6 +233,16 @@ var hints = []struct {
 // storedObjects are words by which a 404 speaks of a stored object, not the model.
 var storedObjects = []string{"cachedcontent", "previous response", "previous_response", "conversation", "item with id", "container", "file with id", "file not found", "thread"}
 
+// ofRequest are phrases by which vendors tell that an answer which is otherwise about the
+// account is about the one request: it names an object of somebody else, or is larger than
+// what the account is granted at all. Whoever sends such a request must not keep others
+// from the account.
+var ofRequest = map[fault.Class][]string{
+	fault.Permission:  {"permission to access the file", "cachedcontent not found"},
+	fault.RateLimited: {"request too large for"},
+	fault.Quota:       {"fewer max_tokens"},
+}
+
 // ClassifyError makes a fault of what an upstream said. status is the HTTP status;
 // below 400, as for an error in a stream or inside a 200, the words decide alone.
 // header may be nil.
@@ -248,6 +258,9 @@ func ClassifyError(e ErrorInfo, status int, header http.Header, now time.Time) *
 		UpstreamCode:      firstOf(e.Detail, e.Code, e.Type),
 		UpstreamRequestID: clip(firstOf(header.Get("X-Request-Id"), header.Get("Request-Id"), e.RequestID), MaxHint),
 		RetryAfter:        retryAfter(header, e.RetryDelay, now),
+	}
+	if phrases := ofRequest[f.Class]; phrases != nil {
+		f.OfRequest = containsAny(strings.ToLower(clip(e.Message, maxPublic)), phrases)
 	}
 	switch f.Class {
 	case fault.BadRequest, fault.Unprocessable, fault.ContextOverflow, fault.TooLarge, fault.Refusal, fault.StateNotFound, fault.OtherRejection:
