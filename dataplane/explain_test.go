@@ -239,7 +239,7 @@ func TestQuestionsThatCannotBeUnderstoodAreRefused(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
 	for _, q := range []string{
-		``, `[]`, `{"modle":"m"}`, `{"tenant":"nobody","model":"m"}`, `{"tenant":"test","route":"none","model":"m"}`,
+		``, `[]`, `{"mdl":"m"}`, `{"tenant":"nobody","model":"m"}`, `{"tenant":"test","route":"none","model":"m"}`,
 		`{"tenant":"test","protocol":"soap","model":"m"}`, `{"tenant":"test","protocol":"gemini_generate_content"}`,
 		`{"tenant":"test","model":"m","prompt_tokens":-1}`, `{"tenant":"test","body":{"model":5}}`, `{"tenant":"test","model":"m"}{}`,
 		`{"tenant":"test","model":"` + strings.Repeat("m", 600) + `"}`,

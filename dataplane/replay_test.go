@@ -197,10 +197,11 @@ func TestReplayKeepsLimits(t *testing.T) {
 			c.MaxConcurrency = proto.Int32(2)
 		}
 	}
-	// Twenty requests begin within two seconds and take two: four slots take four.
-	s := replayed(t, talks(20, 1), nil, []rigOption{limited})
-	if s.Before.Refused != 0 || s.After.Served != 4 || s.After.Refused != 16 {
-		t.Errorf("before %+v, after %+v; want all, and 4 served", s.Before, s.After)
+	// Twenty requests begin within two seconds and take two: four slots take four, and a
+	// minute later four again.
+	s := replayed(t, talks(20, 2), nil, []rigOption{limited})
+	if s.Before.Refused != 0 || s.After.Served != 8 || s.After.Refused != 32 {
+		t.Errorf("before %+v, after %+v; want all, and 8 served", s.Before, s.After)
 	}
 	if r := s.Refusals.Reasons[0].Reason; r != "capacity_exhausted (slot_full)" {
 		t.Errorf("the reason is %q", r)

@@ -29,7 +29,8 @@ func program() service.Program {
 		Config:  cfg,
 		// One environment may hold the settings of both services.
 		Ignore: []string{
-			"AIDY_REQUEST_LOG_URL", "AIDY_REQUEST_LOG_MAX_CONNECTIONS", "AIDY_REQUEST_LOG_KEEP_DAYS", "AIDY_DATABASE_*", "AIDY_REDIS_*", "AIDY_ROOT_KEY*", "AIDY_BOOTSTRAP_*", "AIDY_ADMIN_*", "AIDY_SYNC_*"},
+			"AIDY_REQUEST_LOG_URL", "AIDY_REQUEST_LOG_MAX_CONNECTIONS", "AIDY_REQUEST_LOG_KEEP_DAYS", "AIDY_DATABASE_*", "AIDY_REDIS_*", "AIDY_ROOT_KEY*", "AIDY_BOOTSTRAP_*", "AIDY_ADMIN_*", "AIDY_SYNC_*",
+		},
 		Run: func(ctx context.Context, _ []byte) error { return run(ctx, *cfg) },
 	}
 }

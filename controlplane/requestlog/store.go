@@ -188,8 +188,13 @@ func (f *Filter) where() (string, []any) {
 		add("tenant_id = ANY(?)", f.Tenants)
 	}
 	for _, equal := range [...]struct{ column, v string }{
-		{"consumer_id", f.Consumer}, {"api_key_id", f.APIKey}, {"route_id", f.Route}, {"credential_id", f.Credential},
-		{"outcome", f.Outcome}, {"code", f.Code}, {"decision_id", f.DecisionID},
+		{"consumer_id", f.Consumer},
+		{"api_key_id", f.APIKey},
+		{"route_id", f.Route},
+		{"credential_id", f.Credential},
+		{"outcome", f.Outcome},
+		{"code", f.Code},
+		{"decision_id", f.DecisionID},
 	} {
 		if equal.v != "" {
 			add(equal.column+" = ?", equal.v)

@@ -65,6 +65,8 @@ func (c *Callers) Principal(m route.Match, method Method, tenantID, keyID string
 	}
 	key := c.view.Key(hash)
 	switch {
+	case tenantID != "" && key.TenantID != tenantID:
+		return nil, unauthenticated("the API key is unknown, revoked or disabled") // to whom asks about one tenant
 	case key.RouteID != "" && key.RouteID != m.GetId(), m.TenantID != "" && key.TenantID != m.TenantID:
 		return nil, unauthenticated("the API key is not for this route")
 	case !key.Expire.IsZero() && !now.Before(key.Expire):

@@ -149,6 +149,28 @@ func TestEveryRowArrivesOrIsCounted(t *testing.T) {
 	})
 }
 
+// A full spool gives up its oldest rows, and says how many.
+func TestAFullSpoolLosesItsOldestRows(t *testing.T) {
+	t.Parallel()
+	l := open(t, t.TempDir(), Config{Spool: 9 << 20})
+	var ids []string
+	for range 20 {
+		for range 40 {
+			r := row(30_000)
+			ids = append(ids, r.GetRequestId())
+			l.Put(r, false)
+		}
+		l.write()
+	}
+	p := new(plane)
+	if err := l.Drain(t.Context(), "nod_a", p); err != nil {
+		t.Fatal(err)
+	}
+	if p.lost == 0 || int64(len(p.rows))+p.lost != 800 || p.rows[ids[799]] == nil || p.rows[ids[0]] != nil {
+		t.Errorf("%d rows arrived and %d are told as lost, of 800; the newest must be there and the oldest not", len(p.rows), p.lost)
+	}
+}
+
 // who puts a row never waits, though nothing takes any.
 func TestX1PutNeverWaits(t *testing.T) {
 	t.Parallel()

@@ -65,8 +65,8 @@ func TestEndToEndExplainDecidesUnderTheConfigurationAndUnderADraft(t *testing.T)
 	if again := chosen(w.explained(t, nil)); again != "first/a" {
 		t.Errorf("after the draft %q is chosen, want first/a", again)
 	}
-	_, err = f.admin.config.Explain(t.Context(), &adminv1.ExplainRequest{TenantId: w.tenant, QuestionJson: `{"modle":"m"}`})
-	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "modle") {
+	_, err = f.admin.config.Explain(t.Context(), &adminv1.ExplainRequest{TenantId: w.tenant, QuestionJson: `{"mdl":"m"}`})
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "mdl") {
 		t.Errorf("a misspelt question: %v, want invalid_argument that names it", err)
 	}
 	_, err = f.admin.config.Explain(t.Context(), &adminv1.ExplainRequest{TenantId: w.tenant, Model: model, Generation: 1})
