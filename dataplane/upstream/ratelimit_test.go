@@ -69,7 +69,8 @@ func TestAllowanceThatIsRenewedFirstCounts(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", got, ok, want)
 	}
 	for _, bad := range []http.Header{
-		{}, header("anthropic-ratelimit-unified-5h-utilization", "0.4"),
+		{},
+		header("anthropic-ratelimit-unified-5h-utilization", "0.4"),
 		header("anthropic-ratelimit-unified-5h-utilization", "x", "anthropic-ratelimit-unified-5h-reset", at(time.Hour)),
 		header("anthropic-ratelimit-unified-5h-utilization", "0.4", "anthropic-ratelimit-unified-5h-reset", at(-time.Hour)),
 		header("anthropic-ratelimit-unified-weekly-utilization", "0.4", "anthropic-ratelimit-unified-weekly-reset", at(time.Hour)),
