@@ -65,7 +65,7 @@ func failHead(h http.Header, call *inbound.Call, res *attempt.Result) {
 	if call.Committed {
 		return
 	}
-	if len(res.Failed) > 0 {
+	if len(res.Failed) > 0 || len(res.Selections) > 0 {
 		fallbackHead(h, res, res.Hidden)
 	}
 	if g := res.Fault.Gateway; g != nil {

@@ -19,6 +19,8 @@ type account struct {
 	upstream, credential string
 	priority             int32  // of the upstream
 	served               string // what the upstream calls the model
+	weight               int32  // of the credential; 0 for the default
+	limits               *configv1.Limits
 }
 
 // world is a tenant with everything a call needs: cooldowns, rows and keys of one test
@@ -126,9 +128,13 @@ func (w *world) resources(accounts []account) []*adminv1.BundleResource {
 					TenantId: w.name, UpstreamId: a.upstream, Model: alias, AliasOf: model,
 				}}})
 		}
-		out = append(out, &adminv1.BundleResource{Resource: &adminv1.BundleResource_UpstreamCredential{UpstreamCredential: &configv1.UpstreamCredential{
-			TenantId: w.name, Name: a.credential, UpstreamId: a.upstream, Secret: w.secretOf(a.credential),
-		}}})
+		c := &configv1.UpstreamCredential{
+			TenantId: w.name, Name: a.credential, UpstreamId: a.upstream, Secret: w.secretOf(a.credential), Limits: a.limits,
+		}
+		if a.weight != 0 {
+			c.Weight = &a.weight
+		}
+		out = append(out, &adminv1.BundleResource{Resource: &adminv1.BundleResource_UpstreamCredential{UpstreamCredential: c}})
 	}
 	return append(out,
 		&adminv1.BundleResource{Resource: &adminv1.BundleResource_Route{Route: &configv1.Route{
