@@ -27,21 +27,14 @@ type agents struct {
 	key  string
 	name string
 
-	atOnce    int                      // conversations that are held at a time
-	total     int                      // conversations; 0 for as many as the context lets them
-	longest   int                      // turns of the longest
-	protocols []fakeprovider.Protocol  // that conversations take in turn: Anthropic or Chat
-	think     time.Duration            // between two turns, on average
-	answered  func(turn *answeredTurn) // called for every answer, by many goroutines; nil for none
+	atOnce    int                     // conversations that are held at a time
+	total     int                     // conversations; 0 for as many as the context lets them
+	longest   int                     // turns of the longest
+	protocols []fakeprovider.Protocol // that conversations take in turn: Anthropic or Chat
+	think     time.Duration           // between two turns, on average
 
 	mu      sync.Mutex
 	outcome outcome // guarded by mu
-}
-
-type answeredTurn struct {
-	protocol fakeprovider.Protocol
-	head     http.Header
-	took     time.Duration
 }
 
 // outcome is what clients saw.
@@ -160,9 +153,6 @@ func (a *agents) turn(t *testing.T, d *dialogue, session string) {
 	a.outcome.affinity[resp.Header.Get("X-Gateway-Cache-Affinity")]++
 	if resp.Header.Get("X-Gateway-Fallback-Failures") != "" {
 		a.outcome.fallbacks++
-	}
-	if a.answered != nil {
-		a.answered(&answeredTurn{d.protocol, resp.Header, took})
 	}
 }
 

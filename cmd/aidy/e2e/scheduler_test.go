@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,11 +42,13 @@ func paced() *configv1.SchedulingPolicy {
 	return &configv1.SchedulingPolicy{BaseTtftMs: proto.Int64(800 / pace)}
 }
 
-// impatient has the times of minutes in seconds, for accounts that fail or are slow.
+// impatient has the times of minutes in seconds, for accounts that fail or are slow. Nothing
+// shortens the minute in which errors are forgotten, so they count less instead.
 func impatient() *configv1.SchedulingPolicy {
 	p := paced()
-	p.StaleMs, p.EscapeTtftMs = proto.Int64(3000), proto.Int64(500)
+	p.StaleMs, p.EscapeTtftMs = proto.Int64(3000), proto.Int64(300)
 	p.CooldownServerMs, p.CooldownNetworkMs = proto.Int64(1500), proto.Int64(750)
+	p.ErrorMs = proto.Int64(3000 / 20)
 	return p
 }
 
@@ -201,5 +206,191 @@ func TestField_F18_AgentsKeepTheirCacheOnAFleetOfAccounts(t *testing.T) {
 		if p.at(i).Requests == 0 {
 			t.Errorf("account %d was never used, and it is one of the heaviest", i)
 		}
+	}
+}
+
+// TestLimitsHalfUsedAreHardlyEverMet: nodes that know the limits of the accounts, and each
+// only its own calls and what the provider tells, keep within them.
+func TestLimitsHalfUsedAreHardlyEverMet(t *testing.T) {
+	f := newFleet(t, 1, 3)
+	a := (&pool{world: &world{f: f}}).agents()
+	a.protocols = []fakeprovider.Protocol{fakeprovider.Anthropic} // which counts what was not cached
+	alone, aloneSaw := single(t, a)
+
+	// The buckets hold one and a half times what one account needs for all of it, and as
+	// much leaks within a minute: within some 20 s that is twice the need.
+	room := func(need int64, weight int32) int64 { return need * 3 / 2 * int64(weight) / 12 }
+	if raced { // then the smallest bucket would hold two prompts of the few
+		room = func(need int64, weight int32) int64 { return need * 6 * int64(weight) / 12 }
+	}
+	p := newPool(t, f, "limits", paced(), func(i int, have *account, at *fakeprovider.Account) {
+		at.RequestsPerMinute = room(int64(aloneSaw.calls), have.weight)
+		at.InputTokensPerMinute = room(alone.Prompt-alone.Cached, have.weight)
+		have.limits = &configv1.Limits{Rpm: proto.Int64(at.RequestsPerMinute), Itpm: proto.Int64(at.InputTokensPerMinute)}
+	})
+	protocols := a.protocols
+	a = p.agents()
+	a.protocols = protocols
+	began := time.Now()
+	saw := a.run(t.Context(), t)
+	saw.noErrors(t)
+	sum := p.sum()
+	var held int64
+	for i := range shares {
+		held += room(alone.Prompt-alone.Cached, shares[i])
+	}
+	used := float64(alone.Prompt-alone.Cached) / (float64(held) * (1 + time.Since(began).Minutes()))
+	t.Logf("one account without limits: cached %.1f%% of %d tokens; %v", 100*share(alone), alone.Prompt, aloneSaw)
+	t.Logf("six accounts, limits to %.0f%% used: cached %.1f%% of %d tokens; %v; misplaced %.1f%%; %d times limited by the provider",
+		100*used, 100*share(sum), sum.Prompt, saw, 100*p.misplaced(), sum.Limited)
+	if most := max(1, saw.calls/1000); sum.Limited > most {
+		t.Errorf("the provider limited %d of %d calls, want at most %d", sum.Limited, saw.calls, most)
+	}
+	if got, want := share(sum), 0.95*share(alone); got < want {
+		t.Errorf("cached %.1f%%, want at least %.1f%%: 95%% of what one account gives", 100*got, 100*want)
+	}
+}
+
+// busy starts agents that go on until the end of the test or of stop, which returns what
+// they saw.
+func (p *pool) busy(t *testing.T) (a *agents, stop func() *outcome) {
+	a = p.agents()
+	a.total = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan *outcome, 1)
+	go func() { done <- a.run(ctx, t) }()
+	stop = sync.OnceValue(func() *outcome { cancel(); return <-done })
+	t.Cleanup(func() { stop() })
+	return a, stop
+}
+
+// until waits for so many more answers.
+func (a *agents) until(t *testing.T, answers int) {
+	t.Helper()
+	calls := func() int {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.outcome.calls
+	}
+	from := calls()
+	eventually(t, fmt.Sprintf("%d more answers", answers), func() error {
+		if n := calls() - from; n < answers {
+			return fmt.Errorf("%d came", n)
+		}
+		return nil
+	})
+}
+
+// told is how many answers told this of their affinity.
+func (a *agents) told(affinity string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.outcome.affinity[affinity]
+}
+
+// loads are how many calls the parts of an outage take.
+func loads() (before, during, after int) {
+	if raced {
+		return 40, 60, 10
+	}
+	return 200, 400, 20
+}
+
+// answered is how many requests account i has answered.
+func (p *pool) answered(i int) int {
+	s := p.at(i)
+	return s.Requests - s.Failed - s.Limited
+}
+
+// TestAnAccountThatIsDownHarmsNobody: others answer for it, it is hardly ever asked while
+// it is down, and it is in use again when it is back.
+func TestAnAccountThatIsDownHarmsNobody(t *testing.T) {
+	f := newFleet(t, 1, 3)
+	p := newPool(t, f, "down", impatient(), nil)
+	before, during, after := loads()
+	a, stop := p.busy(t)
+	a.until(t, before)
+	if p.answered(0) == 0 {
+		t.Fatal("the heaviest account was never used")
+	}
+
+	down := time.Now()
+	p.change(0, func(at *fakeprovider.Account) { at.Down = &fakeprovider.Failure{Kind: fakeprovider.Unavailable} })
+	a.until(t, during)
+	p.change(0, func(at *fakeprovider.Account) { at.Down = nil })
+	lasted, failed, was := time.Since(down), p.at(0).Failed, p.answered(0)
+	back := within(t, backInUse, "the account is in use again", func() bool { return p.answered(0)-was >= after })
+	saw := stop()
+	saw.noErrors(t)
+	t.Logf("down for %v: %d failed attempts of %d calls meanwhile; %d calls of it %v after it was back; in all: %v; cached %.1f%%",
+		lasted.Round(time.Millisecond), failed, during, after, back.Round(time.Millisecond), saw, 100*share(p.sum()))
+	// Two attempts a node and cooldown, and those that were on their way when it went down.
+	rounds := int(lasted/(1500*time.Millisecond)) + 1
+	if most := 2*len(f.nodes)*rounds + a.atOnce; failed > most {
+		t.Errorf("%d attempts failed within %v, want at most %d", failed, lasted, most)
+	}
+}
+
+// backInUse bounds the time until an account that has recovered is used again: what a
+// breaker stays open at first, ten seconds, and the machine's leisure.
+const backInUse = 30 * time.Second
+
+// TestASlowAccountIsLeftAndFoundAgain: conversations leave it though it has their cache,
+// and come to it again when it is as fast as the others.
+func TestASlowAccountIsLeftAndFoundAgain(t *testing.T) {
+	f := newFleet(t, 1, 3)
+	p := newPool(t, f, "slow", impatient(), nil)
+	before, during, after := loads()
+	a, stop := p.busy(t)
+	a.until(t, before)
+	was := p.answered(0)
+	if was == 0 {
+		t.Fatal("the heaviest account was never used")
+	}
+
+	slow, all := time.Now(), p.sum().Requests
+	p.change(0, func(at *fakeprovider.Account) { at.Slow = 160 })
+	a.until(t, during)
+	within(t, backInUse, "a request tells that it left the slow account", func() bool { return a.told("escape") > 0 })
+	lasted, meanwhile, calls := time.Since(slow), p.answered(0)-was, p.sum().Requests-all
+	p.change(0, func(at *fakeprovider.Account) { at.Slow = 1 })
+	was = p.answered(0)
+	back := within(t, backInUse, "the account is in use again", func() bool { return p.answered(0)-was >= after })
+	saw := stop()
+	saw.noErrors(t)
+	t.Logf("160 times slower for %v: %d of %d calls were its meanwhile; %d calls of it %v after it was back; in all: %v; cached %.1f%%",
+		lasted.Round(time.Millisecond), meanwhile, calls, after, back.Round(time.Millisecond), saw, 100*share(p.sum()))
+	if most := calls / 6; meanwhile > most { // a third by its weight
+		t.Errorf("the slow account got %d of %d calls, want at most %d", meanwhile, calls, most)
+	}
+}
+
+// TestALimitThatOneNodeMeetsKeepsTheFleetAway: an account whose limits nobody has
+// configured says when to come back, and no node comes back earlier.
+func TestALimitThatOneNodeMeetsKeepsTheFleetAway(t *testing.T) {
+	f := newFleet(t, 1, 3)
+	p := newPool(t, f, "met", paced(), nil)
+	before, during, _ := loads()
+	a, stop := p.busy(t)
+	a.until(t, before)
+	asked := f.provider.attempts(p.secretOf("c0"))
+	p.limited("c0", 10*time.Minute)
+	within(t, patience, "the limit is met", func() bool { return f.provider.attempts(p.secretOf("c0")) > asked })
+	heavy := p.credential(t, "c0")
+	within(t, protects, "every node lets the account rest", func() bool {
+		return !slices.ContainsFunc(f.nodes, func(n *node) bool { return n.cooldown(t, heavy) == nil })
+	})
+	a.until(t, 2*a.atOnce) // those that were decided before
+	met := f.provider.attempts(p.secretOf("c0")) - asked
+	a.until(t, during)
+	saw := stop()
+	saw.noErrors(t)
+	later := f.provider.attempts(p.secretOf("c0")) - asked - met
+	t.Logf("%d calls met the limit before every node knew, %d later; in all: %v", met, later, saw)
+	if later > 0 {
+		t.Errorf("%d calls went to the account after every node knew that it rests", later)
+	}
+	if met > a.atOnce {
+		t.Errorf("%d calls met the limit, want at most the %d that were under way", met, a.atOnce)
 	}
 }
