@@ -596,3 +596,34 @@ func TestStatusListsOfAPolicyDecide(t *testing.T) {
 		})
 	}
 }
+
+// Nobody waits while a slot is free, whatever comes and goes at the same moment.
+func TestQueueLeavesNoSlotFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ten := int32(10)
+		slow := ok()
+		slow.latency = 100 * time.Millisecond
+		w := newWorld(t, func(s *syncv1.TenantShard) { s.Credentials[0].MaxConcurrency = &ten }, map[string][]answer{"a": {slow}})
+		began := time.Now()
+		failed := make(chan error, 64)
+		for range 30 {
+			go func() {
+				res, _ := w.run(t, t.Context(), nil)
+				if res.Fault != nil {
+					failed <- res.Fault
+					return
+				}
+				failed <- nil
+			}()
+		}
+		for range 30 {
+			if err := <-failed; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > 300*time.Millisecond {
+			t.Errorf("30 requests of 100 ms took %v on 10 slots, want 300 ms", took)
+		}
+	})
+}

@@ -115,6 +115,7 @@ func (x *run) next(ctx context.Context) (*plan.Candidate, schedule.Stage, *sched
 	defer func() {
 		if queue != nil {
 			x.res.Queued += queue.Waited()
+			x.query.Queued = false
 			queue.Close()
 		}
 	}()
@@ -148,6 +149,8 @@ func (x *run) next(ctx context.Context) (*plan.Candidate, schedule.Stage, *sched
 			if queue, ok = x.scheduler.Enqueue(x.refused); !ok {
 				return nil, 0, nil, x.none(ctx, now)
 			}
+			x.query.Queued = true
+			continue // a slot may have become free before the request stood in the queue
 		}
 		switch queue.Next(ctx) {
 		case schedule.QueueExpired:

@@ -83,6 +83,10 @@ type Query struct {
 	// Skip holds the ids of candidates that this request must not use again.
 	Skip map[string]Reason
 
+	// Queued says that the request has a place in the queue for a slot. Those that have
+	// none do not overtake the ones that do.
+	Queued bool
+
 	// Dry selections change no state.
 	Dry bool
 

@@ -23,6 +23,7 @@ func (t *ticket) before(o *ticket) bool {
 func (s *slot) join(t *ticket) {
 	s.mu.Lock()
 	s.tickets = append(s.tickets, t)
+	s.queued.Add(1)
 	s.mu.Unlock()
 }
 
@@ -30,23 +31,33 @@ func (s *slot) leave(t *ticket) {
 	s.mu.Lock()
 	if i := slices.Index(s.tickets, t); i >= 0 {
 		s.tickets = slices.Delete(s.tickets, i, i+1)
+		s.queued.Add(-1)
 	}
 	s.mu.Unlock()
 }
 
-// wake calls the one who is next. Nobody else is called for the same slot, so a slot
-// that becomes free does not set all who wait in motion.
-func (s *slot) wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var next *ticket
-	for _, t := range s.tickets {
-		if !t.called.Load() && (next == nil || t.before(next)) {
-			next = t
+// wake calls the one who is next of those that wait at any of the slots. Nobody else is
+// called for the same attempt that ended, so that a slot which becomes free does not set
+// all who wait in motion, nor one who is less urgent beside the one who is next.
+func wake(slots *[3]*slot) {
+	for {
+		var next *ticket
+		for _, s := range slots {
+			s.mu.Lock()
+			for _, t := range s.tickets {
+				if !t.called.Load() && (next == nil || t.before(next)) {
+					next = t
+				}
+			}
+			s.mu.Unlock()
 		}
-	}
-	if next != nil && next.called.CompareAndSwap(false, true) {
-		next.wake <- struct{}{}
+		if next == nil {
+			return
+		}
+		if next.called.CompareAndSwap(false, true) {
+			next.wake <- struct{}{}
+			return
+		}
 	}
 }
 
@@ -109,20 +120,17 @@ func (s *Scheduler) ticket(class uint8) *ticket {
 	return &ticket{class: class, age: s.tickets.Add(1), wake: make(chan struct{}, 1)}
 }
 
-// leave takes a ticket away. If it was called and does not take the slot, the next one
-// is called in its place.
+// leave takes a ticket away, and has the next one look whether there is still room: the
+// one that leaves may have been called and not taken the slot, or have taken one of two.
 func (s *Scheduler) leave(t *ticket, hs ...*handle) {
 	for _, h := range hs {
 		for _, sl := range h.slots {
 			sl.leave(t)
 		}
 	}
-	if t.called.Load() {
-		for _, h := range hs {
-			for _, sl := range h.slots {
-				sl.wake()
-			}
-		}
+	t.called.Store(true) // nobody calls it from here on
+	for _, h := range hs {
+		wake(&h.slots)
 	}
 }
 

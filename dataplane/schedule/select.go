@@ -283,7 +283,7 @@ func (sel *Selection) runtime(s *Scheduler, h *handle, i int, now time.Time) Rea
 		}
 		row.Use = max(row.Use, float64(running)/float64(m))
 		row.busy = max(row.busy, float64(running)/float64(m))
-		full = full || running >= m
+		full = full || running >= m || !q.Queued && h.slots[j].queued.Load() > 0
 	}
 	if !full {
 		return ""

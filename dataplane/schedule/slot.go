@@ -15,6 +15,7 @@ import (
 type slot struct {
 	running atomic.Int64
 	waiting atomic.Int64 // warm attempts that wait for this very account
+	queued  atomic.Int64 // len(tickets)
 
 	mu      sync.Mutex
 	tickets []*ticket // guarded by mu
@@ -143,10 +144,8 @@ func (l *Lease) undo(now time.Time) {
 				l.h.slots[i].running.Add(-1)
 			}
 		}
-		for i, taken := range l.slots {
-			if taken {
-				l.h.slots[i].wake()
-			}
+		if l.slots != [3]bool{} {
+			wake(&l.h.slots)
 		}
 	})
 }
