@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
@@ -78,6 +79,7 @@ func (b *bucket) fill(limit float64, window time.Duration, now time.Time) float6
 // meter holds the buckets of one holder of limits: a quota group, an upstream, a
 // provider, or what a provider tells of its own limits.
 type meter struct {
+	taught  atomic.Bool // the provider said something of its limits, ever
 	mu      sync.Mutex
 	buckets [endOfDims]bucket // guarded by mu
 
@@ -120,6 +122,9 @@ type verdict struct {
 type told [endOfDims]float64
 
 func (m *meter) told(now time.Time) (t told) {
+	if !m.taught.Load() {
+		return t
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for d := range endOfDims {
@@ -259,6 +264,7 @@ func (m *meter) observe(seen []Observation, nodes float64, now time.Time) {
 	}
 	if len(seen) > 0 {
 		m.epoch++
+		m.taught.Store(true)
 	}
 }
 

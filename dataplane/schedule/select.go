@@ -258,6 +258,9 @@ func (sel *Selection) runtime(s *Scheduler, h *handle, i int, now time.Time) Rea
 	nodes := s.nodes()
 	t := h.meters[1].told(now)
 	for j, m := range h.meters {
+		if !h.limited[j] && !m.taught.Load() {
+			continue
+		}
 		m.check(&v, &h.limits[j], &n, nodes, &t, now)
 	}
 	row.Use, row.busy = v.load, v.busy

@@ -121,7 +121,7 @@ type handle struct {
 	own        [breakerClasses]*breaker // by credential
 	meters     [4]*meter                // quota group, learned, upstream, provider
 	limits     [4][endOfDims]float64
-	limited    bool // some limit is configured
+	limited    [4]bool // some limit is configured, by meter
 	slots      [3]*slot
 	bounded    bool // some bound of concurrency is configured
 	turns      *turns
@@ -184,7 +184,7 @@ func (s *Scheduler) newHandle(c *plan.Candidate, policy *configv1.CacheSettings)
 		h.meters[i].configured(h.limits[i])
 		h.countsReads = h.countsReads || configured[i].GetCountCacheReads()
 		for _, l := range h.limits[i] {
-			h.limited = h.limited || l >= 0
+			h.limited[i] = h.limited[i] || l >= 0
 		}
 	}
 	for i, key := range c.SlotKeys {
