@@ -81,6 +81,7 @@ func examples(t *testing.T) map[string]string {
 	}
 	return map[string]string{
 		"bundles.md":                   fences.FindStringSubmatch(inside)[1],
+		"routing.md":                   fences.FindStringSubmatch(read(t, "routing.md"))[1],
 		"../README.md":                 readme,
 		"../deploy/compose/first.yaml": read(t, "../deploy/compose/first.yaml"),
 	}

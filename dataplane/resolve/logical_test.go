@@ -103,6 +103,21 @@ func TestTargetsAreFollowedToModels(t *testing.T) {
 	}
 }
 
+func TestFirstMatchWinsWhateverItMatchesBy(t *testing.T) {
+	t.Parallel()
+	prefix := takes("prefix", 5, to("a", 0, 0))
+	prefix.Match = &configv1.ModelMatch{Prefixes: []string{"x"}}
+	every := takes("every", 9, to("d", 0, 0))
+	every.Match = nil
+	elsewhere := takes("elsewhere", 0, to("d", 0, 0))
+	elsewhere.Match, elsewhere.RouteIds = nil, []string{"rte_9"}
+	w := newWorld(t, every, takes("xz", 6, to("c", 0, 0)), prefix, takes("xy", 1, to("b", 0, 0)), elsewhere)
+	for model, want := range map[string]string{"xy": "b", "xz": "a", "x": "a", "z": "d", "c": "d"} {
+		w.leads(t, &Features{Model: model, RouteID: "rte_1"}, "", want)
+	}
+	w.leads(t, &Features{Model: "xy", RouteID: "rte_9"}, "", "d")
+}
+
 func TestOnlyTheModelThatIsAskedForMustBeAllowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, takes("smart", 1, to("a", 0, 0)), takes("other", 2, to("a", 0, 0)))
