@@ -43,8 +43,12 @@ func newWorld(t testing.TB, routes ...*configv1.LogicalRoute) *world {
 		Providers: []*configv1.Provider{{Id: "prv_2", Name: "two"}},
 		Upstreams: []*configv1.Upstream{{Id: "upr_1", GroupId: "grp_1", ProviderId: "prv_1"}, {Id: "upr_2", GroupId: "grp_1", ProviderId: "prv_2"}},
 		Models: []*configv1.UpstreamModel{
-			{Id: "upm_1", UpstreamId: "upr_1", Model: "a"}, {Id: "upm_2", UpstreamId: "upr_1", Model: "b"}, {Id: "upm_3", UpstreamId: "upr_2", Model: "b"},
-			{Id: "upm_4", UpstreamId: "upr_1", Model: "c"}, {Id: "upm_5", UpstreamId: "upr_1", Model: "d"}, {Id: "upm_6", UpstreamId: "upr_1", Model: "off", Disabled: true},
+			{Id: "upm_1", UpstreamId: "upr_1", Model: "a"},
+			{Id: "upm_2", UpstreamId: "upr_1", Model: "b"},
+			{Id: "upm_3", UpstreamId: "upr_2", Model: "b"},
+			{Id: "upm_4", UpstreamId: "upr_1", Model: "c"},
+			{Id: "upm_5", UpstreamId: "upr_1", Model: "d"},
+			{Id: "upm_6", UpstreamId: "upr_1", Model: "off", Disabled: true},
 		},
 		LogicalRoutes: routes,
 	}
