@@ -262,7 +262,7 @@ func (e *Executor) query(r *Request) schedule.Query {
 		Class:        r.Scheduling.Class,
 		Owner:        r.Owner,
 	}
-	q.OutputTokens = e.scheduler.OutputEstimate(r.Routed, r.Shape.MaxOutputTokens)
+	q.OutputTokens = e.scheduler.OutputEstimate(r.Principal.Tenant.ID, r.Routed, r.Shape.MaxOutputTokens)
 	if k := r.Scheduling.Affinity; k != nil {
 		q.Affinity, q.Root, q.Writes = k.Kind, k.Root, k.Writes
 		q.Matches = r.Scheduling.Matches

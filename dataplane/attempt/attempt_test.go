@@ -500,6 +500,16 @@ func TestRetryBudgetIsAShareOfFirstAttempts(t *testing.T) {
 	}
 }
 
+func TestRetryBudgetOfOneTenantIsNotSpentByAnother(t *testing.T) {
+	t.Parallel()
+	budgets, now := newRetryBudgets(), time.Unix(1000, 0)
+	for budgets.of("ten_1", "prv_shared").take(0.2, 10, now) {
+	}
+	if !budgets.of("ten_2", "prv_shared").take(0.2, 10, now) {
+		t.Error("the failures of one tenant's accounts keep another from its first retry")
+	}
+}
+
 // keyed is a configuration in which the key "k" may call.
 func keyed(t testing.TB) (*snapshot.View, route.Match) {
 	t.Helper()

@@ -196,7 +196,7 @@ func (sc *scenario) failover(t *testing.T) {
 		}}, now)
 	}
 	for provider, n := range sc.State.FirstAttempts {
-		b := w.budgets.of(provider)
+		b := w.budgets.of("ten_1", provider)
 		for range n {
 			b.first(now)
 		}

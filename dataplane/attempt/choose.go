@@ -78,7 +78,7 @@ func (c *Choice) take(x *run, sel *schedule.Selection, i int) (*schedule.Lease, 
 func (c *Choice) Answered(u llm.Usage, now time.Time) {
 	used := schedule.Used{Input: u.PromptTokens() - u.CacheRead, Cached: u.CacheRead, Output: u.CompletionTokens(), Images: c.run.query.Images}
 	c.lease.Settle(used, true, now)
-	c.run.scheduler.Answered(c.run.r.Routed, used.Output)
+	c.run.scheduler.Answered(c.Candidate.TenantID, c.run.r.Routed, used.Output)
 	c.run.remember(c.Candidate, &relay.Outcome{Ending: relay.Completed, Usage: u, Reported: true}, now)
 }
 

@@ -36,7 +36,7 @@ func (x *run) learn(ctx context.Context, c *plan.Candidate, lease *schedule.Leas
 	if a.Ending != relay.Completed {
 		return
 	}
-	x.scheduler.Answered(x.r.Routed, used.Output)
+	x.scheduler.Answered(c.TenantID, x.r.Routed, used.Output)
 	x.remember(c, a, now)
 }
 

@@ -321,7 +321,7 @@ func (x *run) alive(c *plan.Candidate, now time.Time) bool {
 // allowed checks, right before an attempt, what deadline and budgets leave.
 func (x *run) allowed(c *plan.Candidate, lease *schedule.Lease) *fault.Error {
 	now := time.Now()
-	budget := x.budgets.of(c.Provider.GetId())
+	budget := x.budgets.of(c.TenantID, c.Provider.GetId())
 	if x.attempts == 0 {
 		budget.first(now)
 		return nil

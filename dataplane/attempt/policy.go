@@ -141,10 +141,14 @@ func (p *Policy) take(s *configv1.SchedulingPolicy) {
 }
 
 // retryBudgets bounds retries by provider to a share of its first attempts, so that
-// a provider in trouble is not hit harder by everyone's retries.
+// a provider in trouble is not hit harder by everyone's retries. Each tenant has its own:
+// one whose accounts fail must not use up what others may retry.
 type retryBudgets struct {
-	byProvider *xsync.Map[string, *retryBudget]
+	byProvider *xsync.Map[ofTenant, *retryBudget]
 }
+
+// ofTenant is a provider as one tenant uses it.
+type ofTenant struct{ tenant, provider string }
 
 // budgetSlots of one second make the window of a retry budget.
 const budgetSlots = 10
@@ -157,11 +161,11 @@ type retryBudget struct {
 }
 
 func newRetryBudgets() retryBudgets {
-	return retryBudgets{byProvider: xsync.NewMap[string, *retryBudget]()}
+	return retryBudgets{byProvider: xsync.NewMap[ofTenant, *retryBudget]()}
 }
 
-func (b retryBudgets) of(provider string) *retryBudget {
-	rb, _ := b.byProvider.LoadOrCompute(provider, func() (*retryBudget, bool) { return new(retryBudget), false })
+func (b retryBudgets) of(tenant, provider string) *retryBudget {
+	rb, _ := b.byProvider.LoadOrCompute(ofTenant{tenant, provider}, func() (*retryBudget, bool) { return new(retryBudget), false })
 	return rb
 }
 

@@ -67,13 +67,17 @@ func (r Role) String() string { return roleNames[r] }
 func (a *Account) CredentialID() string { return a.Credential.GetId() }
 
 // ProxyKey is the key of the egress proxy that calls of the account go through: the
-// credential's own, else the upstream's; empty without one.
+// credential's own, else the upstream's; empty without one. It is the tenant's: what one
+// cannot reach is no reason for another to stay away from.
 func (a *Account) ProxyKey() string {
 	p := a.Credential.GetProxy()
 	if p == nil {
 		p = a.Upstream.GetProxy()
 	}
-	return p.GetUrl()
+	if p.GetUrl() == "" {
+		return ""
+	}
+	return a.TenantID + "|" + p.GetUrl()
 }
 
 // UpstreamModel is the model's name as the upstream knows it.

@@ -143,6 +143,11 @@ const lessonFresh = time.Minute
 func (m *meter) check(v *verdict, limits *[endOfDims]float64, n *need, nodes float64, t *told, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.judge(v, limits, n, nodes, t, now)
+}
+
+// judge is check for a caller who holds m.mu.
+func (m *meter) judge(v *verdict, limits *[endOfDims]float64, n *need, nodes float64, t *told, now time.Time) {
 	for d := range endOfDims {
 		if limit := limits[d]; limit >= 0 {
 			if nodes > 1 && t[d] > 0 && t[d] <= limit {
@@ -198,13 +203,13 @@ func (v *verdict) full(d Dim, part float64, window time.Duration) {
 
 // reserve takes what an attempt needs if there is room in every dimension.
 func (m *meter) reserve(limits *[endOfDims]float64, n *need, nodes float64, t *told, now time.Time) (epoch uint64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var v verdict
-	m.check(&v, limits, n, nodes, t, now)
+	m.judge(&v, limits, n, nodes, t, now)
 	if v.out {
 		return 0, false
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.add(limits, n, nodes, 1, now)
 	return m.epoch, true
 }
@@ -257,7 +262,8 @@ func (m *meter) observe(seen []Observation, nodes float64, now time.Time) {
 		used := o.Limit - min(o.Remaining, o.Limit)
 		window := o.Dim.window()
 		if o.Reset > 0 && used > 0 {
-			window = min(max(time.Duration(float64(o.Reset)*o.Limit/used), time.Second), 24*time.Hour)
+			// Compared before it is converted: what no Duration can hold would become any number.
+			window = time.Duration(min(max(float64(o.Reset)*o.Limit/used, float64(time.Second)), float64(24*time.Hour)))
 		}
 		m.learned[o.Dim] = lesson{limit: o.Limit, window: window, at: now, left: o.Remaining / max(1, nodes)}
 		m.buckets[o.Dim] = bucket{used: used, at: now}

@@ -36,16 +36,17 @@ func (s *slot) leave(t *ticket) {
 	s.mu.Unlock()
 }
 
-// wake calls the one who is next of those that wait at any of the slots. Nobody else is
+// wake calls the one who is next of those that wait at any of the slots, behind a ticket
+// if after is not nil. Nobody else is
 // called for the same attempt that ended, so that a slot which becomes free does not set
 // all who wait in motion, nor one who is less urgent beside the one who is next.
-func wake(slots *[3]*slot) {
+func wake(slots *[3]*slot, after *ticket) {
 	for {
 		var next *ticket
 		for _, s := range slots {
 			s.mu.Lock()
 			for _, t := range s.tickets {
-				if !t.called.Load() && (next == nil || t.before(next)) {
+				if !t.called.Load() && (after == nil || after.before(t)) && (next == nil || t.before(next)) {
 					next = t
 				}
 			}
@@ -130,7 +131,7 @@ func (s *Scheduler) leave(t *ticket, hs ...*handle) {
 	}
 	t.called.Store(true) // nobody calls it from here on
 	for _, h := range hs {
-		wake(&h.slots)
+		wake(&h.slots, nil)
 	}
 }
 
@@ -154,6 +155,7 @@ type Queue struct {
 	timer *time.Timer
 	count *atomic.Int64
 	begun time.Time
+	woken bool // it was called, and has not said what came of it
 }
 
 // Enqueue joins the queue of a selection in which every candidate is full. It reports
@@ -198,11 +200,19 @@ func (s *Scheduler) Enqueue(sel *Selection) (*Queue, bool) {
 // queueFactor bounds a queue as a multiple of the slots of its candidates.
 const queueFactor = 2
 
-// Next waits for a slot to become free.
+// Next waits for a slot to become free. If it was called before and could not use what was
+// free, those behind it are called.
 func (q *Queue) Next(ctx context.Context) Queued {
+	if q.woken {
+		q.woken = false
+		for _, h := range q.hs {
+			wake(&h.slots, q.t)
+		}
+	}
 	select {
 	case <-q.t.wake:
 		q.t.called.Store(false)
+		q.woken = true
 		return QueueWoken
 	case <-q.timer.C:
 		return QueueExpired

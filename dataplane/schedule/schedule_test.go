@@ -2,9 +2,13 @@ package schedule
 
 import (
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -228,6 +232,175 @@ func TestSlotsAreGivenBackExactlyOnce(t *testing.T) {
 	wg.Wait()
 	if n := s.InFlight(cs[0].CredentialKey); n != 0 {
 		t.Errorf("%d slots are still held", n)
+	}
+}
+
+// Who was offered a slot and does not take it, its key being revoked meanwhile, leaves it to
+// the next at once.
+func TestSlotThatIsNotTakenIsOfferedToTheNext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one := int32(1)
+		cs := candidates(account{id: "a", slots: &one})
+		s, q := New(Config{}), queryFor(t)
+		q.Policy.MaxQueueWait = time.Minute
+		held, why := s.Acquire(s.Select(q, cs, time.Now()), 0, time.Now())
+		if why != "" {
+			t.Fatal(why)
+		}
+		full := s.Select(q, cs, time.Now())
+		first, ok1 := s.Enqueue(full)
+		second, ok2 := s.Enqueue(full)
+		if !ok1 || !ok2 {
+			t.Fatal("the queue has no room for two")
+		}
+		held.Release()
+		if got := first.Next(t.Context()); got != QueueWoken {
+			t.Fatalf("the first is told %v, want a slot", got)
+		}
+		first.Close()
+		if got := second.Next(t.Context()); got != QueueWoken || second.Waited() != 0 {
+			t.Errorf("the second is told %v after %v, want the slot at once", got, second.Waited())
+		}
+		second.Close()
+	})
+}
+
+// A slot that becomes free is offered to one request: the most urgent, then the oldest.
+// Who cannot use it passes it on to those behind, and to nobody before.
+func TestFreeSlotIsOfferedToOneInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		two := int32(2)
+		cs := candidates(account{id: "a", slots: &two})
+		s, q := New(Config{}), queryFor(t)
+		q.Policy.MaxQueueWait = time.Minute
+		var held []*Lease
+		for range two {
+			l, why := s.Acquire(s.Select(q, cs, time.Now()), 0, time.Now())
+			if why != "" {
+				t.Fatal(why)
+			}
+			held = append(held, l)
+		}
+		var queues []*Queue
+		for _, class := range []uint8{ClassBatch, ClassInteractive, ClassCritical} {
+			q := *q
+			q.Class = class
+			queue, ok := s.Enqueue(s.Select(&q, cs, time.Now()))
+			if !ok {
+				t.Fatal("the queue has no room for three")
+			}
+			queues = append(queues, queue)
+		}
+		called := func() (names string) {
+			for i, name := range []string{"batch", "interactive", "critical"} {
+				if queues[i].t.called.Load() {
+					names += name + " "
+				}
+			}
+			return names
+		}
+		again := make(chan int, len(queues))
+		held[0].Release()
+		if got := called(); got != "critical " {
+			t.Fatalf("one slot was offered to %q, want to the critical one alone", got)
+		}
+		for i := len(queues) - 1; i > 0; i-- {
+			if got := queues[i].Next(t.Context()); got != QueueWoken {
+				t.Fatalf("told %v, want a slot", got)
+			}
+			go func() { // it could not use the slot
+				queues[i].Next(t.Context())
+				again <- i
+			}()
+			synctest.Wait()
+		}
+		if got := called(); got != "batch " {
+			t.Errorf("a slot that two could not use is offered to %q, want to the last one", got)
+		}
+		held[1].Release()
+		if got := <-again; got != 2 {
+			t.Errorf("the next slot is offered to %d, want to the critical one", got)
+		}
+		for _, queue := range queues {
+			queue.Close()
+		}
+		synctest.Wait()
+	})
+}
+
+// However many attempts begin at once, a limit is never passed.
+func TestLimitHoldsForAttemptsThatBeginAtOnce(t *testing.T) {
+	t.Parallel()
+	const limit = 2
+	rpm := int64(limit)
+	now := time.Unix(0, 0)
+	m := newMeters().of("quota:a")
+	limits, n := limitsOf(&configv1.Limits{Rpm: &rpm}), needOf(1, 1, 0)
+	var running, most atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var none told
+			for range 20_000 {
+				epoch, ok := m.reserve(&limits, &n, 1, &none, now)
+				if !ok {
+					continue
+				}
+				if got := running.Add(1); got > limit {
+					most.Store(got)
+				}
+				runtime.Gosched()
+				running.Add(-1)
+				m.correct(&limits, &n, &need{}, 1, epoch, now) // it never went out
+			}
+		})
+	}
+	all.Wait()
+	if got := most.Load(); got > limit {
+		t.Fatalf("%d attempts run in a minute that has room for %d", got, limit)
+	}
+}
+
+// Nonsense that an upstream tells of itself is bounded, whatever the numbers are.
+func TestNonsenseOfAnUpstreamIsBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	for name, o := range map[string]Observation{
+		"reset in centuries": {Dim: RPM, Limit: 1e12, Remaining: 1e12 - 1, Reset: math.MaxInt64},
+		"tiny limit":         {Dim: RPM, Limit: math.SmallestNonzeroFloat64, Reset: time.Second},
+	} {
+		m := newMeters().of("learned")
+		m.observe([]Observation{o}, 1, now)
+		if w := m.learned[RPM].window; w < time.Second || w > 24*time.Hour || o.Reset > time.Hour && w != 24*time.Hour {
+			t.Errorf("%s: the window is %v", name, w)
+		}
+	}
+	s := New(Config{})
+	for range 20 {
+		s.Answered("ten_1", "m", math.MaxInt64)
+	}
+	if n := s.OutputEstimate("ten_1", "m", 0); n <= 0 || n > maxUsed {
+		t.Errorf("an answer is expected to have %d tokens", n)
+	}
+	if n := s.OutputEstimate("ten_2", "m", 0); n != 500 {
+		t.Errorf("another tenant expects %d tokens of what one tenant's upstream told", n)
+	}
+	cs := candidates(account{id: "a"})
+	tpm := int64(1000)
+	cs[0].Provider.Limits = &configv1.Limits{Tpm: &tpm}
+	q := queryFor(t)
+	l, why := s.Acquire(s.Select(q, cs, now), 0, now)
+	if why != "" {
+		t.Fatal(why)
+	}
+	l.Settle(Used{Input: math.MaxInt64, Cached: math.MaxInt64, Output: math.MaxInt64}, true, now)
+	l.Release()
+	for _, got := range s.Limits(now) {
+		if got.Used < 0 || got.Used > 2*maxUsed {
+			t.Errorf("%s: %v tokens are used of %v", got.Key, got.Used, got.Limit)
+		}
 	}
 }
 

@@ -145,7 +145,7 @@ func (l *Lease) undo(now time.Time) {
 			}
 		}
 		if l.slots != [3]bool{} {
-			wake(&l.h.slots)
+			wake(&l.h.slots, nil)
 		}
 	})
 }
@@ -154,17 +154,23 @@ func (l *Lease) undo(now time.Time) {
 // first call counts.
 func (l *Lease) Release() { l.undo(time.Now()) }
 
+// maxUsed is more than any model reads or writes with one call, in tokens. What an
+// upstream claims beyond it must not fill limits that others share.
+const maxUsed = 10_000_000
+
+func plausible(tokens int64) int64 { return min(max(tokens, 0), maxUsed) }
+
 // Settle replaces the reservation by what was used; reached says that the upstream got
 // the request and counts it. Only the first call counts.
 func (l *Lease) Settle(u Used, reached bool, now time.Time) {
 	l.settled.Do(func() {
 		var used need
 		if reached {
-			input := u.Input
+			input := plausible(u.Input)
 			if l.h.countsReads {
-				input += u.Cached
+				input += plausible(u.Cached)
 			}
-			used = needOf(input, u.Output, u.Images)
+			used = needOf(input, plausible(u.Output), u.Images)
 		}
 		for i := range l.h.meters {
 			if l.metes[i] {

@@ -267,12 +267,12 @@ func (s *Scheduler) QuotaLeft(c *plan.Candidate, left float64, reset time.Time, 
 // average is a moving average of what answers of a model are long.
 type average struct{ tokens atomic.Int64 }
 
-// OutputEstimate is how many tokens the answer of a logical model is expected to have;
-// most is what the client allows, 0 if it does not say.
-func (s *Scheduler) OutputEstimate(model string, most int64) int64 {
+// OutputEstimate is how many tokens the answer of a tenant's logical model is expected to
+// have; most is what the client allows, 0 if it does not say.
+func (s *Scheduler) OutputEstimate(tenant, model string, most int64) int64 {
 	const first = 500
 	n := int64(first)
-	if a, ok := s.outputs.Load(model); ok {
+	if a, ok := s.outputs.Load(tenant + "|" + model); ok {
 		n = a.tokens.Load() / 16
 	}
 	if most > 0 {
@@ -281,12 +281,13 @@ func (s *Scheduler) OutputEstimate(model string, most int64) int64 {
 	return n
 }
 
-// Answered adds the length of an answer to the estimate of its logical model.
-func (s *Scheduler) Answered(model string, tokens int64) {
+// Answered adds the length of an answer to the estimate of its tenant's logical model.
+func (s *Scheduler) Answered(tenant, model string, tokens int64) {
 	if tokens <= 0 {
 		return
 	}
-	a, found := s.outputs.LoadOrCompute(model, func() (*average, bool) {
+	tokens = plausible(tokens)
+	a, found := s.outputs.LoadOrCompute(tenant+"|"+model, func() (*average, bool) {
 		a := new(average)
 		a.tokens.Store(16 * tokens)
 		return a, false

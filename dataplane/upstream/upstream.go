@@ -197,10 +197,17 @@ func (t *Transport) proxied(ctx context.Context, c *Call) (*http.Response, error
 }
 
 // ofProxy reports a failure to connect to the egress proxy itself: behind a proxy, it is
-// the only one that is dialled.
+// the only one that is dialled. A SOCKS proxy that cannot reach what lies behind it has
+// not failed.
 func ofProxy(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
+	for errors.As(err, &op) {
+		if op.Op == "dial" || op.Op == "proxyconnect" {
+			return true
+		}
+		err = op.Err
+	}
+	return false
 }
 
 // withCause keeps the reason for which the caller ended ctx.
