@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -62,7 +61,7 @@ func (n *Node) logRequest(call *inbound.Call, who *auth.Principal, req *attempt.
 		}
 	}
 	if call.Shape != nil {
-		r.ModelRequested = decision.Cut(strings.ToValidUTF8(call.Shape.Model, "?"))
+		r.ModelRequested = decision.Cut(call.Shape.Model)
 	}
 	if f := res.Fault; f != nil {
 		r.Status, r.Code = int32(f.Status()), f.StableCode()
@@ -106,7 +105,7 @@ func upstreamRequest(call *inbound.Call, t *attempt.Tried) *ledgerv1.UpstreamReq
 		ProviderId: c.Upstream.GetProviderId(), UpstreamId: c.Upstream.GetId(), CredentialId: c.CredentialID(), Model: c.UpstreamModel(),
 		Stage: t.Stage, Ok: t.OK, Status: int32(t.Status), WaitedUs: t.Waited.Microseconds(),
 		StartedUs: t.Started.Sub(call.Start).Microseconds(), TookUs: t.Took.Microseconds(),
-		ProviderRequestId: decision.Cut(strings.ToValidUTF8(t.UpstreamRequestID, "?")),
+		ProviderRequestId: decision.Cut(t.UpstreamRequestID),
 	}
 	if !t.OK || t.Class != 0 {
 		u.Class, u.Consumed = t.Class.String(), t.Consumed.String()

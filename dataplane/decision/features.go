@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
@@ -245,10 +246,12 @@ func (f *Features) Key() *affinity.Key {
 	return k
 }
 
-// Cut bounds a name that a client chose.
+// Cut bounds a name that a client or a provider chose. What it returns is UTF-8, without half a
+// character at its end.
 func Cut(name string) string {
+	name = strings.ToValidUTF8(name, "?")
 	if len(name) <= maxName {
 		return name
 	}
-	return name[:maxName]
+	return strings.ToValidUTF8(name[:maxName], "")
 }

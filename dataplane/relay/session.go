@@ -324,10 +324,16 @@ func (s *Session) outcome(e end) Outcome {
 	default:
 		o.Ending = Broken
 		if o.Fault == nil {
-			o.Fault = &fault.Error{Class: fault.CutAfterFirst, Err: errBrokeOff}
+			// What the provider could not read was the client's.
+			o.Fault = &fault.Error{Class: fault.CutAfterFirst, OfRequest: refusesMessage(e.code), Err: errBrokeOff}
 		}
 	}
 	return o
+}
+
+// refusesMessage reports a status with which a peer closes because of a message it got.
+func refusesMessage(code websocket.StatusCode) bool {
+	return code == websocket.StatusUnsupportedData || code == websocket.StatusInvalidFramePayloadData || code == websocket.StatusMessageTooBig
 }
 
 var errBrokeOff = errors.New("the upstream ended the session while it made a response")
