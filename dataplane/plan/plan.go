@@ -268,7 +268,7 @@ func Expand(v *snapshot.View, p *auth.Principal, d resolve.Decision, protocol co
 			if slices.ContainsFunc(out, func(o Candidate) bool { return o.Account == c.Account }) {
 				continue
 			}
-			c.Role, c.Chain, c.Denied = ModelChain, n, !p.MayUse(t.Model)
+			c.Role, c.Chain, c.Denied = ModelChain, n, !t.Granted && !p.MayUse(t.Model)
 			out = append(out, *c)
 		}
 	}

@@ -129,3 +129,28 @@ func TestDisabledAliasIsNoWayToItsModel(t *testing.T) {
 		t.Errorf("a disabled alias has the candidates %v", got)
 	}
 }
+
+// Models that a policy lists may answer for callers who may ask for them; those that a
+// logical route leads to, for all who may ask for what the route takes.
+func TestChainModelsNeedTheCallersListUnlessARouteLeadsThere(t *testing.T) {
+	t.Parallel()
+	v, err := snapshot.Static([]snapshot.TenantBuilder{Builder()}, nil, &syncv1.TenantShard{
+		Tenant:    &configv1.Tenant{Id: "ten_1"},
+		Upstreams: []*configv1.Upstream{{Id: "upr_1", ProviderId: "prv_1"}},
+		Models: []*configv1.UpstreamModel{
+			{Id: "upm_1", UpstreamId: "upr_1", Model: "asked"}, {Id: "upm_2", UpstreamId: "upr_1", Model: "other"}, {Id: "upm_3", UpstreamId: "upr_1", Model: "led"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &auth.Principal{Tenant: v.Tenant("ten_1"), Key: &snapshot.Key{Allowed: snapshot.NewNameSet(&configv1.NameList{Names: []string{"asked"}})}}
+	list := Expand(v, p, resolve.Decision{Requested: "asked", Model: "asked", Chain: []resolve.Target{{Model: "other"}, {Model: "led", Granted: true}}}, configv1.Protocol_PROTOCOL_OPENAI_CHAT)
+	got := make(map[string]bool)
+	for _, c := range list {
+		got[c.Model.GetModel()] = c.Denied
+	}
+	if len(got) != 3 || got["asked"] || !got["other"] || got["led"] {
+		t.Errorf("denied: %v, want other alone", got)
+	}
+}

@@ -243,11 +243,11 @@ func (w *walk) lead(to *target) {
 	}
 	switch {
 	case to.model != nil:
-		w.add(Target{Model: to.model.Name})
+		w.add(Target{Model: to.model.Name, Granted: true})
 		return
 	case to.qualified != nil:
 		if id := w.providerOf(to.qualified); id != "" {
-			w.add(Target{Model: to.qualified.model, Provider: id})
+			w.add(Target{Model: to.qualified.model, Provider: id, Granted: true})
 			return
 		}
 	}

@@ -69,7 +69,7 @@ func (w *world) leads(t testing.TB, f *Features, root string, want ...string) {
 	d, fail := w.resolve(f, root)
 	var got []string
 	if fail == nil {
-		for _, x := range append([]Target{{d.Model, d.Provider}}, d.Chain...) {
+		for _, x := range append([]Target{{Model: d.Model, Provider: d.Provider}}, d.Chain...) {
 			name := x.Model
 			if x.Provider != "" {
 				name += "@" + x.Provider

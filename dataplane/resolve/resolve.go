@@ -36,6 +36,10 @@ type Decision struct {
 type Target struct {
 	Model    string
 	Provider string // id of the only provider that may serve it; empty for any
+
+	// Granted says that a logical route leads there: who may ask for what it takes may
+	// have what it leads to, whether the caller could ask for that by name or not.
+	Granted bool
 }
 
 // Model is a public model of a tenant.

@@ -52,7 +52,7 @@ func calls() []callCase {
 		{"a prompt of 1 MB arrives whole", "large", oneUpstream, largePrompt},
 		{"an image arrives whole", "image", oneUpstream, imagePrompt},
 		{"the provider sees the client leave within 1 s", "cancel", oneUpstream, cancellation},
-		{"after a 429 the second credential answers", "limited", oneUpstream, failover(fakeprovider.RateLimited, 1)},
+		{"after a 429 the second credential answers", "limited", twoUpstreams, failover(fakeprovider.RateLimited, 1)},
 		// An overload is of the upstream and not of the credential, and worth one more
 		// try with the same account first.
 		{"after an overload the second upstream answers", "overload", twoUpstreams, failover(fakeprovider.Overloaded, 2)},
@@ -198,7 +198,7 @@ func cancellation(t *testing.T, c *conversation) {
 func failover(kind fakeprovider.ErrorKind, tries int) func(t *testing.T, c *conversation) {
 	return func(t *testing.T, c *conversation) {
 		p := c.w.f.provider
-		// Whoever is asked first refuses, whichever that is.
+		// The account of the first priority refuses.
 		p.SetScript(fakeprovider.Script{
 			Match: fakeprovider.Match{Key: c.w.secretOf("a")},
 			Steps: []fakeprovider.Step{fakeprovider.Fail(kind)},
