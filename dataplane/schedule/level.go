@@ -24,9 +24,9 @@ const (
 	levelTime = time.Minute
 
 	// A conversation leaves a priority when it is busier than the conversation's own
-	// threshold, which lies in this range of the policy's spillover: at the spillover all have
+	// threshold, which lies in this range of the policy's spillover: before the spillover all have
 	// left.
-	spillFrom, spillTo = 0.65, 1
+	spillFrom, spillTo = 0.55, 0.95
 )
 
 // level finds the priority where a conversation belongs that no cache ties to one. When
