@@ -275,3 +275,24 @@ func TestModelListsHaveThreeShapes(t *testing.T) {
 		})
 	}
 }
+
+// What a caller sent is told back as far as it helps to find it, and no further.
+func TestErrorsDoNotEchoWholeHeaders(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	w := wires()[0]
+	for _, name := range []string{"X-Gateway-Timeout-Ms", "Content-Encoding", "X-Gateway-Options"} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+w.path, strings.NewReader(w.body("m", false)))
+		req.Header.Set("Authorization", "Bearer "+testKey)
+		req.Header.Set(name, strings.Repeat("k", 60<<10))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode < 400 || resp.StatusCode >= 500 || len(body) > 2<<10 {
+			t.Errorf("%s: status %d with %d bytes", name, resp.StatusCode, len(body))
+		}
+	}
+}

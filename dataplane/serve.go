@@ -160,7 +160,7 @@ func clientTimeout(h http.Header) (time.Duration, *fault.Error) {
 	}
 	ms, err := strconv.ParseInt(v, 10, 32)
 	if err != nil || ms <= 0 {
-		return 0, fault.Newf(fault.InvalidRequest, "the header x-gateway-timeout-ms is %q; it takes a number of milliseconds above 0", v)
+		return 0, fault.Newf(fault.InvalidRequest, "the header x-gateway-timeout-ms is %.64q; it takes a number of milliseconds above 0", v)
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

@@ -78,7 +78,7 @@ func (b *buffers) read(w http.ResponseWriter, r *http.Request, limit int64) (*Bo
 		return nil, tooLarge(limit)
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, fault.Newf(fault.UnsupportedEncoding, "the request body has the content encoding %q; send it without one", enc)
+		return nil, fault.Newf(fault.UnsupportedEncoding, "the request body has the content encoding %.64q; send it without one", enc)
 	}
 	// One byte more than announced, so that the end is seen without growing.
 	size, most := 16<<10, int(limit)+1
