@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/aidy-gateway/aidy-gateway/dataplane/attempt"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
 )
 
 // schedulerMetrics tell how accounts are chosen and what became of it.
@@ -86,14 +87,25 @@ func newSchedulerMetrics(m metric.Meter, n *Node) (*schedulerMetrics, error) {
 	return out, errors.Join(errs...)
 }
 
-// providerName is the configured name of a provider; its id if the node does not know it.
+// providerName is the configured name of a provider, be it a tenant's own; its id if the
+// node does not know it.
 func (n *Node) providerName(id string) string {
-	if v := n.holder.Load(); v != nil {
-		if p := v.Global.Providers[id]; p != nil {
-			return p.GetName()
-		}
+	v := n.holder.Load()
+	if v == nil {
+		return id
 	}
-	return id
+	if p := v.Global.Providers[id]; p != nil {
+		return p.GetName()
+	}
+	name := id
+	v.EachTenant(func(t *snapshot.Tenant) bool { // it is asked of few: those whose breakers are open
+		p := t.Providers[id]
+		if p != nil {
+			name = p.GetName()
+		}
+		return p == nil
+	})
+	return name
 }
 
 func (l labels3) attributes() []attribute.KeyValue {
