@@ -48,6 +48,10 @@ func (n *Node) tell(s schedule.Signal) {
 
 func signalOf(s schedule.Signal, now time.Time) *syncv1.Signal {
 	g := &syncv1.Signal{Kind: syncv1.SignalKind_SIGNAL_KIND_BREAKER, Subject: s.Breaker, Until: timestamppb.New(s.Until), StartTime: timestamppb.New(s.Started)}
+	if l := s.Limit; l != nil {
+		g.Kind, g.Scope, g.Subject = syncv1.SignalKind_SIGNAL_KIND_LIMIT, schedule.QuotaModel.String(), l.Subject
+		g.Dimension, g.Limit, g.Remaining, g.ResetMs = l.Dim.String(), l.Limit, l.Remaining, l.Reset.Milliseconds()
+	}
 	if r := s.Rest; r != nil {
 		g = &syncv1.Signal{
 			Kind: syncv1.SignalKind_SIGNAL_KIND_COOLDOWN, Scope: r.Scope.String(), Subject: r.Subject, Cause: r.Kind,
@@ -74,6 +78,13 @@ func heardOf(g *syncv1.Signal) (schedule.Signal, bool) {
 	until, started := g.GetUntil().AsTime(), g.GetStartTime().AsTime()
 	if g.GetKind() == syncv1.SignalKind_SIGNAL_KIND_BREAKER {
 		return schedule.Signal{Breaker: g.GetSubject(), Node: g.GetNodeId(), Started: started, Until: until}, true
+	}
+	if g.GetKind() == syncv1.SignalKind_SIGNAL_KIND_LIMIT {
+		d, ok := schedule.DimNamed(g.GetDimension())
+		l := &schedule.LimitSeen{Subject: g.GetSubject(), Observation: schedule.Observation{
+			Dim: d, Limit: g.GetLimit(), Remaining: g.GetRemaining(), Reset: time.Duration(g.GetResetMs()) * time.Millisecond,
+		}}
+		return schedule.Signal{Limit: l, Node: g.GetNodeId(), Started: started, Until: until}, ok
 	}
 	scope, ok := schedule.ScopeNamed(g.GetScope())
 	r := &schedule.Rest{

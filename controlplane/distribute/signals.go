@@ -84,7 +84,8 @@ func (s *signals) fromNode(nodeID string, told []*syncv1.Signal, now time.Time) 
 	b.at = now
 	for _, g := range told {
 		switch g.GetKind() {
-		case syncv1.SignalKind_SIGNAL_KIND_COOLDOWN, syncv1.SignalKind_SIGNAL_KIND_BREAKER, syncv1.SignalKind_SIGNAL_KIND_AUTH_INVALID:
+		case syncv1.SignalKind_SIGNAL_KIND_COOLDOWN, syncv1.SignalKind_SIGNAL_KIND_BREAKER, syncv1.SignalKind_SIGNAL_KIND_AUTH_INVALID,
+			syncv1.SignalKind_SIGNAL_KIND_LIMIT:
 		default:
 			continue // of a later release; commands are for operators alone
 		}
@@ -152,7 +153,7 @@ func (s *signals) place(g *syncv1.Signal, until time.Time) bool {
 		// the nodes that heard of this.
 		clear(s.newest)
 	default:
-		key := g.GetKind().String() + "|" + g.GetScope() + "|" + g.GetSubject()
+		key := g.GetKind().String() + "|" + g.GetScope() + "|" + g.GetSubject() + "|" + g.GetDimension()
 		if old := s.newest[key]; old != nil {
 			if !until.After(old.until) && old.signal.GetNodeId() != g.GetNodeId() {
 				return false

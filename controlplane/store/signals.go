@@ -14,8 +14,9 @@ import (
 // signalLife is how long soft state of nodes is kept.
 const signalLife = 10 * time.Minute
 
-const signalInsert = `INSERT INTO fleet_signal (id, node_id, kind, scope, subject, cause, until, start_time, source, status, request_id, announced, secret_version)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING`
+const signalInsert = `INSERT INTO fleet_signal (id, node_id, kind, scope, subject, cause, until, start_time, source, status, request_id, announced, secret_version,
+		dimension, limit_value, limit_remaining, limit_reset_ms)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING`
 
 func signalArgs(g *syncv1.Signal) []any {
 	at := func(t *timestamppb.Timestamp) any {
@@ -27,6 +28,7 @@ func signalArgs(g *syncv1.Signal) []any {
 	return []any{
 		g.GetId(), g.GetNodeId(), int16(g.GetKind()), g.GetScope(), g.GetSubject(), g.GetCause(), at(g.GetUntil()),
 		at(g.GetStartTime()), g.GetSource(), g.GetStatus(), g.GetRequestId(), g.GetAnnounced(), g.GetSecretVersion(),
+		g.GetDimension(), g.GetLimit(), g.GetRemaining(), g.GetResetMs(),
 	}
 }
 
@@ -87,7 +89,8 @@ type signalRow struct {
 // signalsAfter is one page in the order of time and id.
 func (s *Store) signalsAfter(ctx context.Context, since time.Time, id string) ([]signalRow, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, node_id, kind, scope, subject, cause, coalesce(until, '0001-01-01Z'),
-			coalesce(start_time, '0001-01-01Z'), source, status, request_id, announced, secret_version, created_at
+			coalesce(start_time, '0001-01-01Z'), source, status, request_id, announced, secret_version,
+			dimension, limit_value, limit_remaining, limit_reset_ms, created_at
 		FROM fleet_signal WHERE (created_at, id) > ($1, $2) AND ($2 <> '' OR created_at > $1) ORDER BY created_at, id LIMIT $3`, since, id, signalPage)
 	if err != nil {
 		return nil, fmt.Errorf("read signals: %w", s.cat.classify(err, nil))
@@ -97,7 +100,8 @@ func (s *Store) signalsAfter(ctx context.Context, since time.Time, id string) ([
 		var kindNumber int16
 		var until, start time.Time
 		err = row.Scan(&g.Id, &g.NodeId, &kindNumber, &g.Scope, &g.Subject, &g.Cause, &until,
-			&start, &g.Source, &g.Status, &g.RequestId, &g.Announced, &g.SecretVersion, &r.created)
+			&start, &g.Source, &g.Status, &g.RequestId, &g.Announced, &g.SecretVersion,
+			&g.Dimension, &g.Limit, &g.Remaining, &g.ResetMs, &r.created)
 		g.Kind = syncv1.SignalKind(kindNumber)
 		if !until.IsZero() {
 			g.Until = timestamppb.New(until)

@@ -85,8 +85,9 @@ type meter struct {
 
 	// What the provider said, for a meter of learned limits. It is guarded by mu.
 	learned [endOfDims]lesson
-	set     [endOfDims]float64 // configured, for operators; negative is none
-	epoch   uint64             // grows with each observation, which counts what was taken before
+	set     [endOfDims]float64   // configured, for operators; negative is none
+	epoch   uint64               // grows with each observation, which counts what was taken before
+	toldAt  [endOfDims]time.Time // when the other nodes were told; guarded by mu
 }
 
 // lesson is what a provider last said of one of its limits.
@@ -272,6 +273,16 @@ func (m *meter) observe(seen []Observation, nodes float64, now time.Time) {
 		m.epoch++
 		m.taught.Store(true)
 	}
+}
+
+// DimNamed returns the dimension of that name.
+func DimNamed(name string) (Dim, bool) {
+	for d, n := range dimNames {
+		if n == name {
+			return Dim(d), true
+		}
+	}
+	return 0, false
 }
 
 type meters struct{ byKey *xsync.Map[string, *meter] }

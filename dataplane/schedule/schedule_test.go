@@ -483,3 +483,38 @@ func BenchmarkSelect(b *testing.B) {
 		})
 	}
 }
+
+// What an upstream says of a limit that is half used or more reaches the other nodes, at
+// most once a second, and counts there unless they have heard the upstream later.
+func TestLimitsAreToldWhereTheyMatter(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	var told []Signal
+	two := func() int { return 2 }
+	here, there := New(Config{Nodes: two, Tell: func(s Signal) { told = append(told, s) }}), New(Config{Nodes: two})
+	q := queryFor(t)
+	q.PromptTokens = 4000
+	mine, theirs := candidates(account{id: "a"}, account{id: "b"}), candidates(account{id: "a"}, account{id: "b"})
+	seen := func(left float64) []Observation { return []Observation{{Dim: TPM, Limit: 10_000, Remaining: left}} }
+	here.Observe(&mine[0], seen(9000), now)
+	if len(told) > 0 {
+		t.Fatalf("a limit that nobody is near was told: %+v", told)
+	}
+	here.Observe(&mine[0], seen(100), now)
+	here.Observe(&mine[0], seen(90), now.Add(limitTold-1))
+	if len(told) != 1 || told[0].Limit == nil || told[0].Limit.Subject != "upr_a|m" || told[0].Limit.Remaining != 100 {
+		t.Fatalf("told %+v, want the limit once", told)
+	}
+	if sel := there.Select(q, theirs, now); sel.Rows[0].Reason != "" {
+		t.Fatalf("before it was told, a is out for %q", sel.Rows[0].Reason)
+	}
+	there.Hear(told[0], now)
+	if sel := there.Select(q, theirs, now); sel.Rows[0].Reason != limitReasons[TPM] || winner(t, sel, theirs) != "b" {
+		t.Errorf("after it was told, a is out for %q, want limit_tpm", sel.Rows[0].Reason)
+	}
+	there.Observe(&theirs[0], seen(9900), now.Add(time.Millisecond))
+	there.Hear(told[0], now.Add(2*time.Millisecond))
+	if sel := there.Select(q, theirs, now.Add(2*time.Millisecond)); sel.Rows[0].Reason != "" {
+		t.Errorf("an older word replaced what the upstream said itself: a is out for %q", sel.Rows[0].Reason)
+	}
+}

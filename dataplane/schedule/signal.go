@@ -18,10 +18,57 @@ type Signal struct {
 	Rest    *Rest // nil for a breaker; its Node is set where another node tells
 	Invalid bool  // the credential is out until it is restored
 
+	Limit *LimitSeen // what an upstream said of its limits; nil for anything else
+
 	Breaker string // key of a breaker that opened
 	Node    string // that told of the breaker; empty for this one
 	Started time.Time
 	Until   time.Time
+}
+
+// LimitSeen is what an upstream said of a limit of a quota group for a model.
+type LimitSeen struct {
+	Subject string // quota group and model, joined by |
+	Observation
+}
+
+// limitTold is how often a limit is told at most, and limitBusy the share in use from
+// which on others are told: nobody needs to know of a limit that nobody is near.
+const (
+	limitTold = time.Second
+	limitBusy = 0.5
+)
+
+// tellLimits tells the other nodes what an upstream said, where it matters to them.
+func (s *Scheduler) tellLimits(subject string, m *meter, seen []Observation, now time.Time) {
+	if s.config.Tell == nil || s.nodes() < 2 {
+		return
+	}
+	for _, o := range seen {
+		if o.Limit-o.Remaining >= limitBusy*o.Limit && m.mayTell(o.Dim, now) {
+			s.tell(Signal{Limit: &LimitSeen{subject, o}, Started: now, Until: now.Add(lessonFresh)})
+		}
+	}
+}
+
+func (m *meter) mayTell(d Dim, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.toldAt[d]) < limitTold {
+		return false
+	}
+	m.toldAt[d] = now
+	return true
+}
+
+// hear takes over what an upstream said to another node, if that is news.
+func (m *meter) hear(o Observation, at time.Time, nodes float64, now time.Time) {
+	m.mu.Lock()
+	news := m.learned[o.Dim].at.Before(at)
+	m.mu.Unlock()
+	if news {
+		m.observe([]Observation{o}, nodes, now)
+	}
 }
 
 func (s *Scheduler) tell(sig Signal) {
@@ -46,6 +93,10 @@ func (s *Scheduler) Hear(sig Signal, now time.Time) {
 		return
 	}
 	switch {
+	case sig.Limit != nil:
+		if o := sig.Limit.Observation; o.Dim < endOfDims && o.Limit > 0 && o.Remaining >= 0 && now.Sub(sig.Started) < lessonFresh {
+			s.meters.of("learned:"+sig.Limit.Subject).hear(o, sig.Started, s.nodes(), now)
+		}
 	case sig.Breaker != "":
 		if sig.Until.After(now) {
 			s.breakers.of(sig.Breaker).hear(sig.Node, minTime(sig.Until, now.Add(breakerOpenMax)), now)

@@ -255,7 +255,9 @@ func (s *Scheduler) Observe(c *plan.Candidate, seen []Observation, now time.Time
 	if len(seen) == 0 {
 		return
 	}
-	s.handle(c).meters[1].observe(seen, s.nodes(), now)
+	m := s.handle(c).meters[1]
+	m.observe(seen, s.nodes(), now)
+	s.tellLimits(subjectOf(QuotaModel, c), m, seen, now)
 }
 
 // QuotaLeft notes what is left of an allowance of the candidate's credential that

@@ -43,7 +43,7 @@ func newTeller(dropped func(int)) *teller {
 }
 
 func sameThing(a, b *syncv1.Signal) bool {
-	return a.GetKind() == b.GetKind() && a.GetScope() == b.GetScope() && a.GetSubject() == b.GetSubject()
+	return a.GetKind() == b.GetKind() && a.GetScope() == b.GetScope() && a.GetSubject() == b.GetSubject() && a.GetDimension() == b.GetDimension()
 }
 
 // add queues a signal. It does not block.

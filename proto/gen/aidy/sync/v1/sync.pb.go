@@ -1484,6 +1484,12 @@ type Signal struct {
 	Announced bool `protobuf:"varint,12,opt,name=announced" json:"announced,omitempty"`
 	// Version of the secret that was refused, where an authentication failure is the cause; 0 = unknown.
 	SecretVersion int64 `protobuf:"varint,13,opt,name=secret_version,json=secretVersion" json:"secret_version,omitempty"`
+	// Of LIMIT: the dimension (rpm, tpm, itpm, otpm), what the upstream said is the limit and left of it, and when all
+	// of it is back; 0 = it did not say.
+	Dimension     string  `protobuf:"bytes,14,opt,name=dimension" json:"dimension,omitempty"`
+	Limit         float64 `protobuf:"fixed64,15,opt,name=limit" json:"limit,omitempty"`
+	Remaining     float64 `protobuf:"fixed64,16,opt,name=remaining" json:"remaining,omitempty"`
+	ResetMs       int64   `protobuf:"varint,17,opt,name=reset_ms,json=resetMs" json:"reset_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1605,6 +1611,34 @@ func (x *Signal) GetAnnounced() bool {
 func (x *Signal) GetSecretVersion() int64 {
 	if x != nil {
 		return x.SecretVersion
+	}
+	return 0
+}
+
+func (x *Signal) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *Signal) GetLimit() float64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *Signal) GetRemaining() float64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *Signal) GetResetMs() int64 {
+	if x != nil {
+		return x.ResetMs
 	}
 	return 0
 }
@@ -2295,7 +2329,7 @@ const file_aidy_sync_v1_sync_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\">\n" +
 	"\fFleetSignals\x12.\n" +
-	"\asignals\x18\x01 \x03(\v2\x14.aidy.sync.v1.SignalR\asignals\"\xe6\x03\n" +
+	"\asignals\x18\x01 \x03(\v2\x14.aidy.sync.v1.SignalR\asignals\"\xdc\x04\n" +
 	"\x06Signal\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18?R\x02id\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.aidy.sync.v1.SignalKindR\x04kind\x12\x1d\n" +
@@ -2312,7 +2346,11 @@ const file_aidy_sync_v1_sync_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\v \x01(\tB\a\xbaH\x04r\x02\x18\x7fR\trequestId\x12\x1c\n" +
 	"\tannounced\x18\f \x01(\bR\tannounced\x12%\n" +
-	"\x0esecret_version\x18\r \x01(\x03R\rsecretVersion\"N\n" +
+	"\x0esecret_version\x18\r \x01(\x03R\rsecretVersion\x12%\n" +
+	"\tdimension\x18\x0e \x01(\tB\a\xbaH\x04r\x02\x18\x0fR\tdimension\x12\x14\n" +
+	"\x05limit\x18\x0f \x01(\x01R\x05limit\x12\x1c\n" +
+	"\tremaining\x18\x10 \x01(\x01R\tremaining\x12\x19\n" +
+	"\breset_ms\x18\x11 \x01(\x03R\aresetMs\"N\n" +
 	"\x06Goaway\x12,\n" +
 	"\x12reconnect_after_ms\x18\x01 \x01(\x03R\x10reconnectAfterMs\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xac\x01\n" +
