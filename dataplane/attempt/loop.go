@@ -551,10 +551,17 @@ func (x *run) final(ctx context.Context, f *fault.Error) *fault.Error {
 	if f.Gateway != nil {
 		g = *f.Gateway
 	}
+	inVain := fault.ConsumedNone // a refusal is an answer, and nothing in vain
 	for _, t := range x.res.Failed {
 		out.Consumed = max(out.Consumed, t.Class.Consumption())
+		if t.Class != fault.Refusal {
+			inVain = max(inVain, t.Class.Consumption())
+		}
 	}
-	if out.Consumption() >= fault.ConsumedPossible {
+	if f.Class != fault.Refusal {
+		inVain = max(inVain, out.Consumption())
+	}
+	if inVain >= fault.ConsumedPossible {
 		g.Outcome = fault.OutcomePossiblyConsumed
 	}
 	if n := len(x.res.Selections); n > 0 {

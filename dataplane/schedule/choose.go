@@ -41,8 +41,8 @@ func (sel *Selection) outcome() Outcome {
 		return Hit
 	}
 	if len(sel.Order) > 0 {
-		if w := &sel.Rows[sel.Order[0]]; w.Hit > 0 || w.Bound {
-			return Hit
+		if w := &sel.Rows[sel.Order[0]]; w.Hit > 0 || w.Bound || w.Escaped {
+			return Hit // one that was to be left, and serves nevertheless, is still warm
 		}
 	}
 	for i := range sel.Rows {

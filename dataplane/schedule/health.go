@@ -31,6 +31,8 @@ const (
 type reading struct {
 	ttft    float64 // ms
 	known   bool    // there is a sample of the latency
+	sample  float64 // that ttft stands on, as it was
+	weight  float64 // of the sample in ttft; the rest is what an unknown account is taken for
 	errs    float64
 	samples float64
 }
@@ -42,8 +44,10 @@ func (h *health) read(p *Policy, now time.Time) reading {
 	switch {
 	case r.known && now.Before(h.trial):
 		r.ttft = h.ttft // one attempt is finding out; the others do not go there before it did
+		r.sample, r.weight = h.ttft, 1
 	case r.known:
 		r.ttft = h.faded(p, now)
+		r.sample, r.weight = h.ttft, fade(now.Sub(h.ttftAt), p.StaleMS)
 	}
 	if h.samples > 0 {
 		f := fade(now.Sub(h.errsAt), errFade)

@@ -518,3 +518,25 @@ func TestLimitsAreToldWhereTheyMatter(t *testing.T) {
 		t.Errorf("an older word replaced what the upstream said itself: a is out for %q", sel.Rows[0].Reason)
 	}
 }
+
+// An account that was never asked is not taken for slower than the ones that are known to
+// be fast: or it would never be asked.
+func TestUnknownAccountsAreGivenAChance(t *testing.T) {
+	t.Parallel()
+	s, q := New(Config{}), queryFor(t)
+	cs := candidates(account{id: "a"}, account{id: "b"}, account{id: "c"})
+	now := time.Unix(1000, 0)
+	served := make(map[string]int)
+	for range 30 {
+		now = now.Add(20 * time.Second)
+		sel := s.Select(q, cs, now)
+		i := sel.Order[0]
+		served[cs[i].ID]++
+		s.FirstToken(&cs[i], &q.Policy, 20*time.Millisecond, 0, 0, now)
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		if served[id] != 10 {
+			t.Errorf("served %v, want each account 10 times", served)
+		}
+	}
+}

@@ -130,6 +130,7 @@ func (s *Scheduler) Select(q *Query, candidates []plan.Candidate, now time.Time)
 	sel.home(s, x, now)
 	sel.spareProbes()
 	sel.escape(x)
+	sel.hope()
 	sel.score(x, now)
 	sel.openPriorities(x)
 	sel.choose(s, x)
@@ -418,6 +419,26 @@ func (sel *Selection) escape(x *scratch) {
 			continue
 		}
 		row.Hit, row.Bound, row.Escaped = 0, false, true
+	}
+}
+
+// hope takes an account whose latency is not known, or not any more, for as fast as the
+// best that is known, if that is faster than the policy's base. Were it taken for slower,
+// it would never be asked, and never become known.
+func (sel *Selection) hope() {
+	best := sel.query.Policy.BaseTTFT
+	for i := range sel.Rows {
+		if row := &sel.Rows[i]; !row.Outside && row.Reason == "" && row.health.known {
+			best = min(best, row.health.ttft)
+		}
+	}
+	if best >= sel.query.Policy.BaseTTFT {
+		return
+	}
+	for i := range sel.Rows {
+		if row := &sel.Rows[i]; !row.Outside && row.Reason == "" {
+			row.health.ttft = best + (row.health.sample-best)*row.health.weight
+		}
 	}
 }
 
