@@ -358,8 +358,10 @@ func TestSignalsReachOtherReplicasOnce(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	s := freshStore(t)
-	g := &syncv1.Signal{Id: "s1", Kind: syncv1.SignalKind_SIGNAL_KIND_COOLDOWN, Scope: "credential", Subject: "crd_x", Cause: "rate", Until: timestamppb.New(time.UnixMicro(1e15)), NodeId: "nod_x",
-		Dimension: "tpm", Limit: 30_000, Remaining: 1.5, ResetMs: 250}
+	g := &syncv1.Signal{
+		Id: "s1", Kind: syncv1.SignalKind_SIGNAL_KIND_COOLDOWN, Scope: "credential", Subject: "crd_x", Cause: "rate", Until: timestamppb.New(time.UnixMicro(1e15)), NodeId: "nod_x",
+		Dimension: "tpm", Limit: 30_000, Remaining: 1.5, ResetMs: 250,
+	}
 	for range 2 {
 		if err := s.PutSignals(ctx, []*syncv1.Signal{g}); err != nil {
 			t.Fatal(err)
