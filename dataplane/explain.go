@@ -138,7 +138,7 @@ func (n *Node) Explain(q *Question, now time.Time) (*decision.Record, *fault.Err
 	}
 	choice := n.executor.Choose(req, true, now)
 	rec := decision.OfChoice(req, choice, "")
-	rec.Dry = true
+	rec.Dry, rec.LogicalRoutes = true, call.Passed
 	return rec, nil
 }
 
@@ -159,8 +159,9 @@ func (n *Node) refusal(call *inbound.Call, match route.Match, f *fault.Error) *d
 			Tenant: match.TenantID, Route: match.GetId(), Protocol: string(call.Target.Protocol), Operation: call.Target.Op.String(),
 			Model: decision.Cut(call.Shape.Model), Stream: call.Target.Stream,
 		},
-		Refusal: decision.RefusalOf(f),
-		Stop:    string(attempt.StopNoCandidate),
+		LogicalRoutes: call.Passed,
+		Refusal:       decision.RefusalOf(f),
+		Stop:          string(attempt.StopNoCandidate),
 	}
 }
 

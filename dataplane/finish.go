@@ -26,6 +26,7 @@ func (n *Node) finish(ctx context.Context, call *inbound.Call, who *auth.Princip
 	var rec *decision.Record
 	if req != nil {
 		rec = decision.Of(req, res, call.ID)
+		rec.LogicalRoutes = call.Passed
 		n.decisions.Add(rec)
 	}
 	n.logRequest(call, who, req, res, rec, outcome, took)

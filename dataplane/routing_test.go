@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -370,5 +371,23 @@ func TestRewriteOfAnEndpointWithoutSettingsIsLeftOut(t *testing.T) {
 	all := g.provider.Requests()
 	if resp.StatusCode != http.StatusOK || strings.Contains(string(all[len(all)-1].Body), "temperature") {
 		t.Errorf("status %d: %s; sent %s", resp.StatusCode, answer, all[len(all)-1].Body)
+	}
+}
+
+func TestAQuestionIsToldTheLogicalRoutesThatItPasses(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, logical(
+		t,
+		`{"match":{"model":"smart"},"targets":[{"model":"large"}]}`,
+		`{"match":{"suffixes":["-thinking"]},"targets":[{"model":"smart"}]}`,
+	))
+	for model, want := range map[string][]string{"quick-thinking": {"rule-1", "rule-0"}, "small": nil} {
+		rec, f := g.node.Explain(&Question{Model: model}, time.Now())
+		if f != nil || rec.Refusal != nil {
+			t.Fatalf("%s: %v, %+v", model, f, rec)
+		}
+		if !slices.Equal(rec.LogicalRoutes, want) {
+			t.Errorf("%s passed %v, want %v", model, rec.LogicalRoutes, want)
+		}
 	}
 }

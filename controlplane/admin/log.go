@@ -13,7 +13,6 @@ import (
 
 	"github.com/aidy-gateway/aidy-gateway/controlplane/access"
 	"github.com/aidy-gateway/aidy-gateway/controlplane/requestlog"
-	"github.com/aidy-gateway/aidy-gateway/controlplane/store"
 )
 
 // Requests is the request log. *requestlog.Store is one.
@@ -53,7 +52,7 @@ func (s logService) ListRequestLogs(ctx context.Context, req *adminv1.ListReques
 	}
 	if id := req.GetRequestId(); id != "" {
 		found, err := s.api.request(ctx, func() (*adminv1.RequestLog, error) { return log.Get(ctx, id) }, id)
-		if errors.Is(err, store.ErrNotFound) {
+		if connect.CodeOf(err) == connect.CodeNotFound {
 			return &adminv1.ListRequestLogsResponse{}, nil
 		}
 		if err != nil {
@@ -125,7 +124,8 @@ func (s logService) GetRequest(ctx context.Context, req *adminv1.GetRequestReque
 
 // request reads one request, if the caller may see it.
 func (a *API) request(ctx context.Context, get func() (*adminv1.RequestLog, error), id string) (*adminv1.RequestLog, error) {
-	missing := &store.NotFoundError{Kind: "RequestLog", ID: id}
+	missing := connect.Errorf(connect.CodeNotFound,
+		"the request log has nothing of %s: rows come some seconds after the answer and go after request_log.keep_days", id)
 	found, err := get()
 	switch actor := access.ActorOf(ctx); {
 	case errors.Is(err, requestlog.ErrNotFound):

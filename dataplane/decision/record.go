@@ -27,6 +27,9 @@ type Record struct {
 	Features Features `json:"features"`
 	Affinity Affinity `json:"affinity"`
 
+	// LogicalRoutes are the names of those that the request passed, in their order.
+	LogicalRoutes []string `json:"logical_routes,omitempty"`
+
 	// Candidates are all accounts that could serve. Selections refer to them by their ids.
 	Candidates []Candidate `json:"candidates"`
 	Selections []Selection `json:"selections"`

@@ -23,8 +23,8 @@ type explainCommand struct {
 
 	Node string `help:"Operations port of a node, such as http://127.0.0.1:9090: the answer is what that node would do in the state it is in. Without it the control plane answers for a node that has just started." placeholder:"URL" env:"AIDY_NODE_URL"`
 
-	Tenant   string `help:"Tenant that calls, by id or name." placeholder:"TENANT"`
-	Route    string `help:"Route that is called, by id or name. Default: the tenant's first one that takes the protocol." placeholder:"ROUTE"`
+	Tenant   string `short:"t" help:"Tenant that calls, by name or id." env:"AIDY_TENANT" placeholder:"TENANT"`
+	Route    string `help:"Route that is called, by name or id. Default: the tenant's first one that takes the protocol." placeholder:"ROUTE"`
 	Key      string `help:"Id of the key that calls. Default: the tenant alone, which may use every model." placeholder:"ID"`
 	Protocol string `help:"Protocol of the call: openai_chat, openai_responses, anthropic_messages or gemini_generate_content." default:"openai_chat" placeholder:"NAME"`
 	Model    string `help:"Model that is asked for." placeholder:"NAME"`
@@ -47,6 +47,8 @@ type explainCommand struct {
 
 func (explainCommand) Help() string {
 	return `Says where a call would go and why: for every account the filter that takes it out, or what it would cost, in nano-USD. Nothing is sent, and no state changes.
+
+The accounts of a selection stand in the order in which they would be tried. HIT are tokens of the prompt that are expected in the account's cache, and USE is the share of its limits and slots that is taken. The cheapest is not always the first: accounts that cost nearly the same go by cache, session and use.
 
 Examples:
 
@@ -152,6 +154,9 @@ func (c *explainCommand) question(a *app) ([]byte, error) {
 
 // fromNode calls the operations port of a node.
 func fromNode(ctx context.Context, method, node, path string, body []byte) ([]byte, error) {
+	if u, err := url.Parse(node); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usage("--node: %q is no address of an operations port, such as http://127.0.0.1:9090", node)
+	}
 	ctx, cancel := context.WithTimeout(ctx, nodeTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(node, "/")+path, bytes.NewReader(body))
@@ -185,7 +190,10 @@ func (a *app) explain(rec *decision.Record) error {
 	f := &rec.Features
 	fmt.Fprintf(a.Stdout, "decision %s at %s, generation %d\n", rec.ID, rec.At.UTC().Format(time.RFC3339), rec.PolicyGeneration)
 	fmt.Fprintf(a.Stdout, "call     %s %s, model %s, %d prompt tokens, %d output tokens expected\n", f.Protocol, f.Operation, orElse(f.Model, "-"), f.PromptTokens, f.OutputTokens)
-	fmt.Fprintf(a.Stdout, "affinity %s %s %s\n", orElse(rec.Affinity.Kind, "none"), rec.Affinity.Fingerprint, rec.Affinity.Outcome)
+	if len(rec.LogicalRoutes) > 0 {
+		fmt.Fprintf(a.Stdout, "routes   %s\n", strings.Join(rec.LogicalRoutes, ", then "))
+	}
+	fmt.Fprintln(a.Stdout, strings.Join(strings.Fields("affinity "+orElse(rec.Affinity.Kind, "none")+" "+rec.Affinity.Fingerprint+" "+rec.Affinity.Outcome), " "))
 	for _, m := range rec.Affinity.Matches {
 		fmt.Fprintf(a.Stdout, "         %s: %d tokens, %.0f %% sure, %s old\n", m.Scope, m.Tokens, 100*m.Live, time.Duration(m.AgeMS)*time.Millisecond)
 	}
@@ -197,6 +205,9 @@ func (a *app) explain(rec *decision.Record) error {
 		if err := a.selection(&rec.Selections[i], candidates); err != nil {
 			return err
 		}
+	}
+	if len(rec.Selections) > 0 {
+		fmt.Fprintln(a.Stdout)
 	}
 	for i, t := range rec.Attempts {
 		how := "ok"
@@ -251,7 +262,7 @@ func (a *app) selection(s *decision.Selection, candidates map[string]*decision.C
 	slices.SortStableFunc(rows, func(x, y decision.Row) int { return at(x) - at(y) })
 	table := make([][]string, 0, len(rows))
 	for _, r := range rows {
-		row := []string{"", called(r.Candidate, candidates), r.Reason, "", "", "", "", "", "", "", ""}
+		row := []string{"", called(r.Candidate, candidates), r.Reason, "", "", "", "", "", "", "", "", ""}
 		if i := at(r); i < len(s.Order) {
 			row[0] = strconv.Itoa(i + 1)
 		}
@@ -261,13 +272,12 @@ func (a *app) selection(s *decision.Selection, candidates map[string]*decision.C
 			for i, n := range [...]int64{x.Total, t.Input, t.Output, t.Latency, t.Load, t.Priority, other, x.Hit} {
 				row[3+i] = strconv.FormatInt(n, 10)
 			}
+			row[11] = strconv.FormatFloat(100*x.Use, 'f', 0, 64) + "%"
 		}
 		if r.Resting != nil {
 			row[2] += " until " + r.Resting.Until.UTC().Format(time.TimeOnly)
 		}
 		table = append(table, row)
 	}
-	err := a.table([]string{"#", "ACCOUNT", "OUT FOR", "TOTAL", "INPUT", "OUTPUT", "LATENCY", "LOAD", "PRIORITY", "OTHER", "HIT"}, table)
-	fmt.Fprintln(a.Stdout)
-	return err
+	return a.table([]string{"#", "ACCOUNT", "OUT FOR", "TOTAL", "INPUT", "OUTPUT", "LATENCY", "LOAD", "PRIORITY", "OTHER", "HIT", "USE"}, table)
 }

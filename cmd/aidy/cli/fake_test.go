@@ -34,6 +34,7 @@ type fakeAdmin struct {
 	calls    []string
 	requests []proto.Message
 	commands []proto.Message // to the running state of nodes
+	logs     []*adminv1.RequestLog
 	auth     []string
 	pageSize int
 	fail     *connect.Error
@@ -112,6 +113,12 @@ func (f *fakeAdmin) answer(m protoreflect.MethodDescriptor, req, res proto.Messa
 		return nil
 	case *adminv1.ClearRuntimeRequest, *adminv1.FlushAffinityRequest:
 		f.commands = append(f.commands, req)
+		return nil
+	case *adminv1.ListRequestLogsRequest:
+		proto.Merge(res, &adminv1.ListRequestLogsResponse{RequestLogs: f.logs})
+		return nil
+	case *adminv1.GetRequestRequest:
+		proto.Merge(res, &adminv1.GetRequestResponse{RequestLog: f.logs[0]})
 		return nil
 	case *adminv1.ListNodesRequest:
 		proto.Merge(res, &adminv1.ListNodesResponse{Nodes: f.nodes})

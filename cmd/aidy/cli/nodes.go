@@ -31,7 +31,7 @@ type nodesList struct {
 }
 
 func (nodesList) Help() string {
-	return `RUNNING and TARGET are generations of the policy configuration.
+	return `RUNNING and TARGET are generations of the policy configuration. Keys, consumers, and what is switched on or off have generations of their own, which -o yaml shows, too.
 
 Examples:
 

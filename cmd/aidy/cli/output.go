@@ -19,8 +19,11 @@ import (
 	adminv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/admin/v1"
 )
 
-// table prints rows under headers, aligned. No rows print "nothing" to stderr.
+// table prints rows under headers, aligned. Without rows it says so on stderr.
 func (a *app) table(headers []string, rows [][]string) error {
+	if len(rows) == 0 {
+		a.progress("nothing to show")
+	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	line := func(cells []string) {
 		for i, c := range cells {

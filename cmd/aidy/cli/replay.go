@@ -20,7 +20,7 @@ type replayCommand struct {
 	Bundle string        `help:"File with the draft: a bundle, as for apply. Without it the current configuration is decided twice, which shows how well a replay fits." placeholder:"FILE"`
 	Since  time.Duration `help:"How far back." default:"1h" placeholder:"TIME"`
 	Until  time.Duration `help:"Leave out the newest of it: requests of the last TIME." default:"0" placeholder:"TIME"`
-	Tenant string        `help:"Id of the only tenant whose requests are decided." placeholder:"ID"`
+	Tenant string        `short:"t" help:"Name or id of the only tenant whose requests are decided." env:"AIDY_TENANT" placeholder:"TENANT"`
 }
 
 func (replayCommand) Help() string {
@@ -29,7 +29,7 @@ func (replayCommand) Help() string {
 Examples:
 
     aidy replay --since 24h --bundle draft.yaml
-    aidy replay --since 1h --tenant ten_01j9z8k7 --bundle draft.yaml -o json | jq .cost_delta_nanos`
+    aidy replay --since 1h --tenant dev --bundle draft.yaml -o json | jq .cost_delta_nanos`
 }
 
 func (c *replayCommand) Run(ctx context.Context, a *app) error {
@@ -38,7 +38,7 @@ func (c *replayCommand) Run(ctx context.Context, a *app) error {
 	}
 	now := a.Now()
 	req := &adminv1.ReplayRequest{
-		Since: timestamppb.New(now.Add(-c.Since)), Until: timestamppb.New(now.Add(-c.Until)), TenantId: c.Tenant,
+		Since: timestamppb.New(now.Add(-c.Since)), Until: timestamppb.New(now.Add(-c.Until)),
 	}
 	if c.Bundle != "" {
 		var err error
@@ -48,6 +48,9 @@ func (c *replayCommand) Run(ctx context.Context, a *app) error {
 	}
 	conn, err := a.connect()
 	if err != nil {
+		return err
+	}
+	if req.TenantId, err = a.idOf(ctx, conn, "tenant", c.Tenant, "", ""); err != nil {
 		return err
 	}
 	stream, err := conn.config.Replay(ctx, req)
@@ -109,10 +112,10 @@ func (a *app) replay(s *dataplane.ReplaySummary) error {
 		t := side.t
 		rows = append(rows, []string{
 			side.name, strconv.FormatInt(t.Served, 10), strconv.FormatInt(t.Refused, 10), strconv.FormatInt(t.PromptTokens, 10),
-			strconv.FormatInt(t.HitTokens, 10), share(t.HitTokens, t.PromptTokens), usd(t.CostNanos), strconv.FormatInt(t.Unpriced, 10),
+			share(t.HitTokens, t.PromptTokens), usd(t.CostNanos), strconv.FormatInt(t.Unpriced, 10),
 		})
 	}
-	if err := a.table([]string{"", "SERVED", "REFUSED", "PROMPT", "CACHED", "SHARE", "COST", "UNPRICED"}, rows); err != nil {
+	if err := a.table([]string{"SIDE", "SERVED", "REFUSED", "PROMPT", "CACHED", "COST", "UNPRICED"}, rows); err != nil {
 		return err
 	}
 	if len(s.Changes) == 0 {

@@ -125,6 +125,17 @@ func (a *app) named(ctx context.Context, c *admin, kind, word, tenant, parent st
 	return resource.ID(m), resource.Name(m), nil
 }
 
+// idOf returns the id of what a word names; nothing for no word. An id is taken as it
+// is: logs know of what is deleted.
+func (a *app) idOf(ctx context.Context, c *admin, kind, word, tenant, parent string) (string, error) {
+	k, err := resource.Find(a.kinds, kind)
+	if err != nil || word == "" || k.IsID(word) {
+		return word, err
+	}
+	id, _, err := a.named(ctx, c, kind, word, tenant, parent)
+	return id, err
+}
+
 // told prints that nodes were told to do something.
 func (a *app) told(done, kind, name, id string) error {
 	if a.globals.Output != "table" {

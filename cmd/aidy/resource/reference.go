@@ -26,6 +26,7 @@ var references = map[protoreflect.Name]string{
 	"issuer_route_id": "route",
 	"consumer_id":     "consumer",
 	"api_key_id":      "consumer-api-key",
+	"credential_id":   "upstream-credential",
 	"jwt_issuers":     "jwt-issuer",
 	"issuer_id":       "jwt-issuer",
 }
