@@ -21,6 +21,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/endpoint"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/stateid"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/route"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
@@ -85,6 +86,38 @@ func (q *Question) check() *fault.Error {
 type asked struct {
 	key *affinity.Key // nil reads it from the body
 	dry bool          // changes no state
+
+	// recorded is what is known of a request that is decided again; nil for a question
+	// about a call.
+	recorded *decision.Features
+	id       string // of that request; may be empty
+
+	// unknown is what the question does not say, and guessed what of it the answer turned
+	// on.
+	unknown, guessed resolve.Inputs
+}
+
+// routing puts what is known of the request in the place of what a call would bring, and
+// returns what names its conversation.
+func (a *asked) routing(f *resolve.Features, root func() string) func() string {
+	if a.recorded == nil {
+		f.Unknown = a.unknown
+		return root
+	}
+	known := a.recorded.Routing.Restore(f)
+	if a.recorded.Owner != nil {
+		f.Stored = true
+	}
+	if known != "" {
+		return func() string { return known }
+	}
+	return func() string {
+		if p := a.recorded.Prefix; p != nil && !p.Root.IsZero() {
+			text, _ := p.Root.MarshalText()
+			return string(text)
+		}
+		return a.id
+	}
 }
 
 // Explain says where a call would go now and why, in the state that the node is in. It
@@ -126,9 +159,15 @@ func (n *Node) Explain(q *Question, now time.Time) (*decision.Record, *fault.Err
 	if f != nil {
 		return n.refusal(call, match, f), nil
 	}
-	req, f := n.prepare(call, who, match, &asked{dry: true})
+	ask := &asked{dry: true, unknown: resolve.InputHeader}
+	if len(q.Body) == 0 {
+		ask.unknown |= resolve.InputBody | resolve.InputTools | resolve.InputEffort
+	}
+	req, f := n.prepare(call, who, match, ask)
 	if f != nil {
-		return n.refusal(call, match, f), nil
+		rec := n.refusal(call, match, f)
+		rec.Uncertain = ask.guessed.Names()
+		return rec, nil
 	}
 	if len(q.Body) == 0 {
 		req.Convert = nil // there is nothing to convert
@@ -138,7 +177,7 @@ func (n *Node) Explain(q *Question, now time.Time) (*decision.Record, *fault.Err
 	}
 	choice := n.executor.Choose(req, true, now)
 	rec := decision.OfChoice(req, choice, "")
-	rec.Dry, rec.LogicalRoutes = true, call.Passed
+	rec.Dry, rec.LogicalRoutes, rec.Uncertain = true, call.Passed, ask.guessed.Names()
 	return rec, nil
 }
 
@@ -259,8 +298,11 @@ func (q *Question) shape() *protocol.Shape {
 }
 
 // again prepares a recorded call as it would be decided under the configuration of the
-// node. It fails with the refusal of a call that gets no further.
-func (n *Node) again(f *decision.Features, callers *auth.Callers, at time.Time, dry bool) (*attempt.Request, *fault.Error) {
+// node. It fails with the refusal of a call that gets no further. ask takes the record,
+// and says afterwards what was guessed.
+func (n *Node) again(ask *asked, callers *auth.Callers, at time.Time) (*attempt.Request, *fault.Error) {
+	f := ask.recorded
+	ask.key = f.Key()
 	view := n.holder.Load()
 	op := protocol.OperationNamed(f.Operation)
 	target := protocol.Target{Protocol: protocol.Name(f.Protocol), Op: op, Model: f.Model, Stream: f.Stream}
@@ -282,7 +324,11 @@ func (n *Node) again(f *decision.Features, callers *auth.Callers, at time.Time, 
 	call := n.imagine(view, target, at)
 	call.Shape = f.Shape()
 	h := call.Request.Header
-	for name, v := range map[string]string{"X-Gateway-Task": f.Task, "X-Gateway-Class": f.Class} {
+	hints := map[string]string{"X-Gateway-Task": f.Task, "X-Gateway-Class": f.Class}
+	if r := f.Routing; r != nil {
+		hints["X-Gateway-Task-Risk"], hints["X-Gateway-Data-Label"] = r.Risk, r.Label
+	}
+	for name, v := range hints {
 		if v != "" {
 			h.Set(name, v)
 		}
@@ -290,7 +336,7 @@ func (n *Node) again(f *decision.Features, callers *auth.Callers, at time.Time, 
 	if f.Guarded {
 		h.Set("X-Gateway-Replay", "never")
 	}
-	req, fail := n.prepare(call, who, match, &asked{key: f.Key(), dry: dry})
+	req, fail := n.prepare(call, who, match, ask)
 	if fail != nil {
 		return nil, fail
 	}
@@ -333,14 +379,16 @@ func (p *Planner) Explain(q *Question, now time.Time) (*decision.Record, *fault.
 
 // ExplainAgain says where a recorded call would go.
 func (p *Planner) ExplainAgain(f *decision.Features, now time.Time) *decision.Record {
-	req, fail := p.node.again(f, p.callers, now, true)
+	ask := &asked{recorded: f, dry: true}
+	req, fail := p.node.again(ask, p.callers, now)
 	if fail != nil {
 		return &decision.Record{
 			ID: ident.New(ident.Decision), At: now, Dry: true, Features: *f, Refusal: decision.RefusalOf(fail), Stop: string(attempt.StopNoCandidate),
+			Uncertain: ask.guessed.Names(),
 		}
 	}
 	rec := decision.OfChoice(req, p.node.executor.Choose(req, true, now), "")
-	rec.Dry = true
+	rec.Dry, rec.Uncertain = true, ask.guessed.Names()
 	return rec
 }
 

@@ -21,9 +21,9 @@ import (
 // decide says where a call leads: to a model's accounts or, for one on kept objects
 // that names no model, to all accounts. What the logical routes that it passes change
 // about it is then changed.
-func (n *Node) decide(call *inbound.Call, match route.Match, who *auth.Principal) (resolve.Decision, *fault.Error) {
+func (n *Node) decide(call *inbound.Call, match route.Match, who *auth.Principal, ask *asked) (resolve.Decision, *fault.Error) {
 	if !modelless(call) {
-		return n.follow(call, match, who)
+		return n.follow(call, match, who, ask)
 	}
 	if call.Target.Op == protocol.OpBatch && call.Target.Method == http.MethodPost && call.Target.Object == "" && limitedModels(who) {
 		return resolve.Decision{}, fault.New(fault.NotPermitted,

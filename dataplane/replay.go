@@ -15,6 +15,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/llm"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
 )
 
@@ -51,6 +52,10 @@ type ReplaySummary struct {
 	// them then.
 	Reproduced int64 `json:"reproduced"`
 
+	// Rerouted is how many the current configuration leads to another model than then, of
+	// those of which it is recorded.
+	Rerouted int64 `json:"rerouted"`
+
 	Changed struct {
 		Target   int64 `json:"target"`   // another provider or model
 		Account  int64 `json:"account"`  // another credential or upstream, of those with the same target too
@@ -83,6 +88,17 @@ type SideTotals struct {
 	HitTokens    int64 `json:"hit_tokens"` // of the prompts, expected to be read from caches
 	CostNanos    int64 `json:"cost_nanos"`
 	Unpriced     int64 `json:"unpriced"` // served by accounts without a price
+
+	// Uncertain is how many requests were led by a condition, or a share by weight, whose
+	// input is not recorded: it was taken for absent, and the target may be another one.
+	Uncertain int64 `json:"uncertain"`
+	By        struct {
+		Header    int64 `json:"header"`
+		BodyField int64 `json:"body_field"`
+		ToolName  int64 `json:"tool_name"`
+		Effort    int64 `json:"reasoning_effort"`
+		Root      int64 `json:"conversation"`
+	} `json:"uncertain_by"` // a request with several inputs counts for each
 }
 
 // Skipped is why rows were not decided again.
@@ -133,6 +149,7 @@ func NewReplay(current, draft *snapshot.View) *Replay {
 // verdict is where one side sends a request.
 type verdict struct {
 	refusal  string // why nobody gets it; empty if somebody does
+	routed   string // the model that it is led to; empty if refused before that
 	target   string
 	account  string
 	protocol string
@@ -171,6 +188,9 @@ func (r *Replay) Add(rec *ledgerv1.RequestRecord) {
 	if served := cmp.Or(rec.GetCredentialId(), rec.GetUpstreamId()); served != "" && served == v[0].id {
 		s.Reproduced++
 	}
+	if f.Routing != nil && v[0].routed != f.Routing.Model {
+		s.Rerouted++
+	}
 	r.compare(rec, f, &v[0], &v[1])
 }
 
@@ -186,7 +206,9 @@ func (r *Replay) skip(why string) {
 // decide chooses for one request, and lets it run for as long as it ran.
 func (s *side) decide(rec *ledgerv1.RequestRecord, f *decision.Features, at time.Time) verdict {
 	s.finish(at)
-	req, fail := s.node.again(f, s.callers, at, false)
+	ask := &asked{recorded: f, id: rec.GetRequestId()}
+	req, fail := s.node.again(ask, s.callers, at)
+	s.guessed(ask.guessed)
 	if fail != nil {
 		return s.refused(fail, nil)
 	}
@@ -194,10 +216,13 @@ func (s *side) decide(rec *ledgerv1.RequestRecord, f *decision.Features, at time
 	choice := s.node.executor.Choose(req, false, at)
 	c := choice.Candidate
 	if c == nil {
-		return s.refused(choice.Fault, &choice.Result)
+		v := s.refused(choice.Fault, &choice.Result)
+		v.routed = decision.Cut(req.Routed)
+		return v
 	}
 	used := usage(rec, f, choice)
 	v := verdict{
+		routed: decision.Cut(req.Routed),
 		target: c.Provider.GetName() + " " + c.UpstreamModel(), account: c.Provider.GetName() + "/" + c.Upstream.GetName(),
 		protocol: string(protocolName(c.Protocol)), id: c.CredentialKey, hit: used.CacheRead,
 	}
@@ -225,6 +250,29 @@ func (s *side) decide(rec *ledgerv1.RequestRecord, f *decision.Features, at time
 		s.pop()
 	}
 	return v
+}
+
+// guessed counts a request whose target turned on something that is not recorded.
+func (s *side) guessed(in resolve.Inputs) {
+	if in == 0 {
+		return
+	}
+	t := &s.totals
+	t.Uncertain++
+	for _, x := range [...]struct {
+		in resolve.Inputs
+		n  *int64
+	}{
+		{resolve.InputHeader, &t.By.Header},
+		{resolve.InputBody, &t.By.BodyField},
+		{resolve.InputTools, &t.By.ToolName},
+		{resolve.InputEffort, &t.By.Effort},
+		{resolve.InputRoot, &t.By.Root},
+	} {
+		if in&x.in != 0 {
+			*x.n++
+		}
+	}
 }
 
 func (s *side) refused(f *fault.Error, res *attempt.Result) verdict {

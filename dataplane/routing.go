@@ -14,14 +14,22 @@ import (
 )
 
 // follow resolves the model of a call through the tenant's logical routes, and does what
-// they change about its body. Everything after it sees the body as it is then.
-func (n *Node) follow(call *inbound.Call, match route.Match, who *auth.Principal) (resolve.Decision, *fault.Error) {
+// they change about its body. Everything after it sees the body as it is then. ask is
+// nil but for a question, whose call may have no body to change.
+func (n *Node) follow(call *inbound.Call, match route.Match, who *auth.Principal, ask *asked) (resolve.Decision, *fault.Error) {
 	features := resolve.Read(call, who, match, classOf(who, call.Request.Header))
-	d, f := resolve.Resolve(call.View, who, features, func() string { return n.root(call, who) })
+	root := func() string { return n.root(call, who) }
+	if ask != nil {
+		root = ask.routing(features, root)
+	}
+	d, f := resolve.Resolve(call.View, who, features, root)
+	if ask != nil {
+		ask.guessed = features.Guessed
+	}
 	for _, l := range d.Passed {
 		call.Passed = append(call.Passed, l.GetName())
 	}
-	if f != nil || !rewrite.Changes(d.Passed) {
+	if f != nil || !rewrite.Changes(d.Passed) || ask != nil && len(call.Body.Bytes) == 0 {
 		return d, f
 	}
 	shape := call.Shape

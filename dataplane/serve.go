@@ -81,7 +81,7 @@ func (n *Node) serve(ctx context.Context, call *inbound.Call) (*auth.Principal, 
 // prepare makes of a call what the executor needs. ask is nil but for a question about
 // a call that nobody makes.
 func (n *Node) prepare(call *inbound.Call, who *auth.Principal, match route.Match, ask *asked) (*attempt.Request, *fault.Error) {
-	to, f := n.decide(call, match, who)
+	to, f := n.decide(call, match, who, ask)
 	if f != nil {
 		return nil, f
 	}
@@ -129,6 +129,7 @@ func (n *Node) prepare(call *inbound.Call, who *auth.Principal, match route.Matc
 		Rewritten:  rewrite.Headers(to.Passed),
 		Requested:  to.Requested,
 		Routed:     to.Model,
+		Resolved:   to,
 		Class:      classOf(who, call.Request.Header),
 		Candidates: list,
 		Convert:    n.converter(call, who, to.Requested, options, edits),

@@ -18,6 +18,7 @@ import (
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/protocol/stateid"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/relay"
+	"github.com/aidy-gateway/aidy-gateway/dataplane/resolve"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/schedule"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/upstream"
@@ -71,6 +72,7 @@ type Request struct {
 	Rewritten  []*configv1.HeaderOverride // of the headers of every upstream call
 	Requested  string                     // the public model asked for
 	Routed     string                     // the model that routing chose
+	Resolved   resolve.Decision           // how it did, for records
 	Class      string                     // traffic class
 	Candidates []plan.Candidate
 	Groups     []string

@@ -59,6 +59,10 @@ type Features struct {
 
 	// Prefix is what the request shares with earlier ones; nil for a call that is no prompt.
 	Prefix *Prefix `json:"prefix,omitempty"`
+
+	// Routing is what the logical routes saw of the request and where they led it; nil for
+	// a call without a model.
+	Routing *Routing `json:"routing,omitempty"`
 }
 
 // Owner is the account that keeps stored objects.
@@ -212,6 +216,7 @@ func FeaturesOf(r *attempt.Request, outputTokens int64) Features {
 			_ = f.Prefix.Root.UnmarshalText([]byte(k.Root)) // a root that is no hash is of nobody's making
 		}
 	}
+	f.Routing = routingOf(r)
 	return f
 }
 

@@ -41,6 +41,10 @@ type Record struct {
 	QueuedMS float64  `json:"queued_ms,omitempty"`
 	Refusal  *Refusal `json:"refusal,omitempty"`
 
+	// Uncertain are the inputs of conditions on which this turned and that nobody has: they
+	// are not recorded, or the question does not state them. Absent was taken for them.
+	Uncertain []string `json:"uncertain,omitempty"`
+
 	// Cut says what was left out for the size of the record.
 	Cut string `json:"cut,omitempty"`
 }

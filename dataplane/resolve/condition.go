@@ -53,7 +53,12 @@ func (c *compiler) compile(n *configv1.Condition, depth int) (condition, error) 
 		if err != nil {
 			return nil, err
 		}
-		return func(f *Features) bool { return !of(f) }, nil
+		return func(f *Features) bool {
+			f.guess.negated = !f.guess.negated
+			held := of(f)
+			f.guess.negated = !f.guess.negated
+			return !held
+		}, nil
 	case *configv1.Condition_Compare:
 		return c.compare(n.Compare)
 	}
@@ -114,14 +119,15 @@ const (
 
 func (c *compiler) compare(m *configv1.Comparison) (condition, error) {
 	if get := textFeature(m.GetField()); get != nil {
-		if m.GetField() == configv1.ConditionField_CONDITION_FIELD_REASONING_EFFORT {
-			c.reads.effort = true
-		}
 		test, err := textTest(m.GetOperator(), m.GetLiteral())
 		if err != nil {
 			return nil, err
 		}
-		return func(f *Features) bool { return test(get(f)) }, nil
+		when := func(f *Features) bool { return test(get(f)) }
+		if m.GetField() == configv1.ConditionField_CONDITION_FIELD_REASONING_EFFORT {
+			return asksFor(InputEffort, when), nil
+		}
+		return when, nil
 	}
 	if get := numberFeature(m.GetField()); get != nil {
 		return numberTest(m.GetOperator(), m.GetLiteral(), get)
@@ -135,7 +141,8 @@ func (c *compiler) compare(m *configv1.Comparison) (condition, error) {
 		if name == "" {
 			return nil, errFieldName
 		}
-		return listTest(m, func(f *Features) []string { return f.Header[name] })
+		when, err := listTest(m, func(f *Features) []string { return f.Header[name] })
+		return asksFor(InputHeader, when), err
 	case configv1.ConditionField_CONDITION_FIELD_BODY_FIELD:
 		if m.GetKey() == "" {
 			return nil, errFieldName
@@ -145,12 +152,12 @@ func (c *compiler) compare(m *configv1.Comparison) (condition, error) {
 			return nil, err
 		}
 		at := c.reads.field(m.GetKey())
-		return func(f *Features) bool {
+		return asksFor(InputBody, func(f *Features) bool {
 			if at >= len(f.Body) {
 				return test(&absent)
 			}
 			return test(&f.Body[at])
-		}, nil
+		}), nil
 	}
 	get := listFeature(m.GetField())
 	if get == nil {
@@ -159,6 +166,8 @@ func (c *compiler) compare(m *configv1.Comparison) (condition, error) {
 	switch m.GetField() {
 	case configv1.ConditionField_CONDITION_FIELD_TOOL_NAME:
 		c.reads.tools = true
+		when, err := listTest(m, get)
+		return asksFor(InputTools, when), err
 	case configv1.ConditionField_CONDITION_FIELD_GROUP:
 		c.reads.groups = true
 	}

@@ -51,9 +51,23 @@ type Features struct {
 	DataLabel string
 	Class     string // of traffic
 
+	// AskedRisk and AskedLabel are what the client itself asked for, where the
+	// configuration knows it; empty otherwise.
+	AskedRisk, AskedLabel string
+
 	// Stored says that the request names an object that one upstream account stores, so
 	// that only this account can serve it.
 	Stored bool
+
+	// Unknown are inputs that nobody has any more, of a request that is decided again.
+	// Where they are asked for they count as absent, and Guessed says so.
+	Unknown Inputs
+
+	// Guessed are those of Unknown on which a condition or a draw of the resolution
+	// turned: with other values it might have come out another way.
+	Guessed Inputs
+
+	guess guess
 }
 
 // Scalar is the value of a member of the body.
@@ -81,8 +95,8 @@ const MaxFieldText = 4096
 
 // reads is what the conditions of a tenant look at beside what a Shape holds.
 type reads struct {
-	tools, effort, groups bool
-	fields                []protocol.Path
+	tools, groups bool
+	fields        []protocol.Path
 }
 
 // field returns the place of a member of the body among those that are read.
@@ -119,8 +133,15 @@ func Read(call *inbound.Call, who *auth.Principal, match route.Match, class stri
 		f.Consumer = []string{who.Consumer.GetId(), who.Consumer.GetName()}
 	}
 	f.Header, f.Class, f.Task = h, class, h.Get("X-Gateway-Task")
-	f.TaskRisk = riskOf(match.GetTaskRisk(), h.Get("X-Gateway-Task-Risk"))
-	f.DataLabel = labelOf(who.Tenant.Message.GetTenant().GetDataLabels(), match.GetDataLabel(), h.Get("X-Gateway-Data-Label"))
+	if asked := h.Get("X-Gateway-Task-Risk"); slices.Contains(risks[:], asked) {
+		f.AskedRisk = asked
+	}
+	labels := labelsOf(who.Tenant.Message.GetTenant().GetDataLabels())
+	if asked := h.Get("X-Gateway-Data-Label"); slices.Contains(labels, asked) {
+		f.AskedLabel = asked
+	}
+	f.TaskRisk = riskOf(match.GetTaskRisk(), f.AskedRisk)
+	f.DataLabel = labelOf(labels, match.GetDataLabel(), f.AskedLabel)
 	f.Stored = s.PreviousResponse+s.Conversation+s.CachedContent != "" || slices.ContainsFunc(s.Refs, func(r protocol.Ref) bool { return r.Pins })
 	r.reads.read(f, call, who, match)
 	return f
@@ -140,10 +161,9 @@ func (r *reads) read(f *Features, call *inbound.Call, who *auth.Principal, match
 	if r.tools {
 		f.ToolNames = call.Shape.ToolNames(body, name)
 	}
-	if r.effort {
-		for _, path := range protocol.ReasoningEffort.Paths(name) {
-			f.ReasoningEffort = strings.ToLower(scalar(body, call.Shape, name, path).Text)
-		}
+	// No condition may ask for it now. One of a draft does, when the request is replayed.
+	for _, path := range protocol.ReasoningEffort.Paths(name) {
+		f.ReasoningEffort = strings.ToLower(scalar(body, call.Shape, name, path).Text)
 	}
 	for _, path := range r.fields {
 		f.Body = append(f.Body, scalar(body, call.Shape, name, path))
@@ -180,19 +200,27 @@ func scalar(body []byte, s *protocol.Shape, p protocol.Name, path protocol.Path)
 	return Scalar{Kind: Number, Number: n}
 }
 
+var risks = [...]string{"low", "medium", "high"}
+
 // riskOf is the risk that the route states; the client may only raise it.
 func riskOf(r configv1.TaskRisk, asked string) string {
-	risks := [...]string{"low", "medium", "high"}
 	stated := min(max(int(r)-int(configv1.TaskRisk_TASK_RISK_LOW), 0), len(risks)-1)
 	return risks[max(stated, slices.Index(risks[:], asked))]
 }
 
-// labelOf is the label that the route states; the client may only raise it. labels are
-// in rising order; none takes the usual four.
-func labelOf(labels []string, stated, asked string) string {
-	if len(labels) == 0 {
-		labels = []string{"public", "internal", "confidential", "restricted"}
+// usualLabels are those of a tenant that has none of its own, in rising order.
+var usualLabels = []string{"public", "internal", "confidential", "restricted"}
+
+func labelsOf(own []string) []string {
+	if len(own) == 0 {
+		return usualLabels
 	}
+	return own
+}
+
+// labelOf is the label that the route states; the client may only raise it. labels are
+// in rising order.
+func labelOf(labels []string, stated, asked string) string {
 	if slices.Index(labels, asked) > slices.Index(labels, stated) {
 		return asked
 	}

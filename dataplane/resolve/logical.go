@@ -179,7 +179,7 @@ func (rl *rule) holds(f *Features) bool {
 	if ids := rl.GetRouteIds(); len(ids) > 0 && !slices.Contains(ids, f.RouteID) {
 		return false
 	}
-	return rl.when == nil || rl.when(f)
+	return rl.when == nil || rl.when.holds(f)
 }
 
 // match returns the first rule that takes a request; nil if none does.
@@ -208,6 +208,7 @@ type walk struct {
 	who      *auth.Principal
 	features *Features
 	root     func() string
+	drawn    string // what root said, once it was asked
 
 	found  []Target
 	path   []*rule // from the first rule to the one at hand
@@ -295,7 +296,11 @@ func (w *walk) draw(step []target) []int {
 	if len(step) == 1 {
 		return order
 	}
-	root, values := w.root(), make([]float64, len(step))
+	if w.drawn == "" {
+		w.drawn = w.root()
+	}
+	w.features.Guessed |= w.features.Unknown & InputRoot
+	root, values := w.drawn, make([]float64, len(step))
 	for i := range step {
 		values[i] = rendezvous.Value(root, step[i].member, step[i].weight)
 	}

@@ -30,6 +30,12 @@ type Decision struct {
 
 	// Passed are the logical routes that lead to Model, the first one first.
 	Passed []*configv1.LogicalRoute
+
+	// Root is what shares by weight went by; empty if nothing was shared.
+	Root string
+
+	// Features are those of the request that it was resolved from.
+	Features *Features
 }
 
 // Target is a model that may answer instead.
@@ -165,7 +171,7 @@ func Resolve(v *snapshot.View, p *auth.Principal, f *Features, root func() strin
 		if r.models[model] == nil {
 			return Decision{}, unknown(model)
 		}
-		return Decision{Requested: model, Model: model}, nil
+		return Decision{Requested: model, Model: model, Features: f}, nil
 	}
 	w := walk{view: v, who: p, features: f, root: root}
 	w.follow(rl)
@@ -173,7 +179,7 @@ func Resolve(v *snapshot.View, p *auth.Principal, f *Features, root func() strin
 		return Decision{}, fault.Newf(fault.ModelUnknown, "the logical route %q takes the model %q, and none of its targets is served now", rl.GetName(), model)
 	}
 	to := w.found[0]
-	return Decision{Requested: model, Model: to.Model, Provider: to.Provider, Chain: w.found[1:], Passed: w.passed}, nil
+	return Decision{Requested: model, Model: to.Model, Provider: to.Provider, Chain: w.found[1:], Passed: w.passed, Root: w.drawn, Features: f}, nil
 }
 
 func unknown(model string) *fault.Error {

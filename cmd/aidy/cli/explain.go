@@ -228,6 +228,9 @@ func (a *app) explain(rec *decision.Record) error {
 	case rec.Chosen != "":
 		fmt.Fprintf(a.Stdout, "chosen   %s (%s)\n", called(rec.Chosen, candidates), rec.Stage)
 	}
+	if len(rec.Uncertain) > 0 {
+		fmt.Fprintf(a.Stdout, "uncertain: a logical route turned on what is not known of the request and was taken for absent: %s\n", strings.Join(rec.Uncertain, ", "))
+	}
 	if rec.Cut != "" {
 		fmt.Fprintf(a.Stdout, "The record was cut for its size: no %s.\n", rec.Cut)
 	}

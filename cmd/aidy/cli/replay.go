@@ -95,6 +95,18 @@ func (a *app) replay(s *dataplane.ReplaySummary) error {
 		return nil
 	}
 	line("the current configuration sends %s to the account that served them then", share(s.Reproduced, s.Decided))
+	if s.Rerouted > 0 {
+		line("it leads %s to another model than then", share(s.Rerouted, s.Decided))
+	}
+	for _, side := range []struct {
+		name string
+		t    *dataplane.SideTotals
+	}{{"the current configuration", &s.Before}, {"the draft", &s.After}} {
+		if by := side.t.By; side.t.Uncertain > 0 {
+			line("uncertain under %s: %s, led by what is not recorded: %d by a header, %d by a member of the body, %d by the name of a tool, %d by the effort of reasoning, %d by the conversation",
+				side.name, share(side.t.Uncertain, s.Decided), by.Header, by.BodyField, by.ToolName, by.Effort, by.Root)
+		}
+	}
 	line("\nunder the draft")
 	line("  %s go to another account, %d of them to another provider or model, %d in another protocol",
 		share(s.Changed.Account, s.Decided), s.Changed.Target, s.Changed.Protocol)
