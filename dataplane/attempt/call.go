@@ -85,8 +85,9 @@ func (x *run) attempt(ctx context.Context, c *plan.Candidate, lease *schedule.Le
 	}
 	f = x.relay(ctx, cancel, resp, c, record, &end)
 	if f != nil {
-		f.UpstreamRequestID = end.Upstream
-		end.Fault = f
+		own := *f // it may be one that every request gets
+		own.UpstreamRequestID = end.Upstream
+		f, end.Fault = &own, &own
 	}
 	return f
 }
