@@ -202,10 +202,17 @@ func TestField_F18_AgentsKeepTheirCacheOnAFleetOfAccounts(t *testing.T) {
 	if sum.Requests != saw.calls {
 		t.Errorf("the provider saw %d requests, the clients made %d", sum.Requests, saw.calls)
 	}
-	for i := range 2 {
-		if p.at(i).Requests == 0 {
+	used := 0
+	for i := range shares {
+		switch {
+		case p.at(i).Requests > 0:
+			used++
+		case i < 2 && !raced: // with the race detector there are too few conversations to say so
 			t.Errorf("account %d was never used, and it is one of the heaviest", i)
 		}
+	}
+	if used < 2 {
+		t.Errorf("%d accounts were used, want the conversations spread", used)
 	}
 }
 
