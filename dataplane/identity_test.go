@@ -110,6 +110,34 @@ func differ(a, b string) int {
 	return min(len(a), len(b))
 }
 
+// Blocks of thinking and their signatures reach the vendor that made them as they are,
+// turn after turn: one byte else and the vendor refuses them.
+func TestField_F23_ThinkingBlocksPassByteForByte(t *testing.T) {
+	t.Parallel()
+	const history = `[ {"role":"user","content":"Hi"}, {"role":"assistant","content":[{"signature":"ErUB+/=\u00e9", "type":"thinking","thinking":"a \u003c b\n é"},` +
+		`{"type":"redacted_thinking","data":"Emr/+=="},{"type":"text","text":"Hello"}]},{"role":"user","content":"and?"}]`
+	g := newRig(t)
+	for range 2 {
+		body := `{"model":"m","max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1024},"messages":` + history + `}`
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/messages", strings.NewReader(body))
+		req.Header.Set("X-Api-Key", testKey)
+		req.Header.Set("Anthropic-Version", "2023-06-01")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("status %d: %s", resp.StatusCode, answer)
+		}
+		all := g.provider.Requests()
+		if got := string(all[len(all)-1].Body); !strings.Contains(got, history) {
+			t.Fatalf("the upstream got %q", got)
+		}
+	}
+}
+
 // The model's name is all that changes of a body on its way to the upstream, for a
 // caller whose stream options need no addition.
 func TestRequestBodyReachesTheUpstreamByteForByteButTheModel(t *testing.T) {

@@ -220,6 +220,19 @@ func TestConvP02_CacheKeyGoesOutUnchanged(t *testing.T) {
 	}
 }
 
+// What names a conversation to the provider's prompt cache survives both ways between the
+// protocols that have such a name, and marks of breakpoints where both have them.
+func TestField_F19_ConversionKeepsTheIdentityOfTheCache(t *testing.T) {
+	t.Parallel()
+	there := begin(t, pair{chat, responses}, `{"model":"public","prompt_cache_key":"s-1","messages":[{"role":"user","content":"Hi"}]}`)
+	back := begin(t, pair{responses, chat}, `{"model":"public","store":false,"prompt_cache_key":"s-1","input":"Hi"}`)
+	for way, x := range map[string]*exchange{"to Responses": there, "to Chat": back} {
+		if x.sent(t, "prompt_cache_key") != "s-1" {
+			t.Errorf("%s: sent %s", way, x.conv.Body)
+		}
+	}
+}
+
 func TestConvP03_NoEmptyTextBesideACall(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{`""`, `null`, `[]`, `[{"type":"text","text":""}]`} {
