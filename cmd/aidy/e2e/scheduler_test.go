@@ -317,9 +317,8 @@ func TestAnAccountThatIsDownHarmsNobody(t *testing.T) {
 	before, during, after := loads()
 	a, stop := p.busy(t)
 	a.until(t, before)
-	if p.answered(0) == 0 {
-		t.Fatal("the heaviest account was never used")
-	}
+	// Which conversations come first is chance, and the few may all be at home elsewhere.
+	within(t, patience, "the heaviest account is used", func() bool { return p.answered(0) > 0 })
 
 	down := time.Now()
 	p.change(0, func(at *fakeprovider.Account) { at.Down = &fakeprovider.Failure{Kind: fakeprovider.Unavailable} })
@@ -350,10 +349,8 @@ func TestASlowAccountIsLeftAndFoundAgain(t *testing.T) {
 	before, during, after := loads()
 	a, stop := p.busy(t)
 	a.until(t, before)
+	within(t, patience, "the heaviest account is used", func() bool { return p.answered(0) > 0 })
 	was := p.answered(0)
-	if was == 0 {
-		t.Fatal("the heaviest account was never used")
-	}
 
 	slow, all := time.Now(), p.sum().Requests
 	p.change(0, func(at *fakeprovider.Account) { at.Slow = 160 })
