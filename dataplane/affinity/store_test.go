@@ -64,26 +64,6 @@ func TestLive(t *testing.T) {
 	}
 }
 
-func TestScopeNames(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		scope configv1.CacheScope
-		pool  string
-		want  string
-	}{
-		{configv1.CacheScope_CACHE_SCOPE_UNSPECIFIED, "", "c:c1|m:m1"},
-		{configv1.CacheScope_CACHE_SCOPE_CREDENTIAL_MODEL, "org", "pool:org|m:m1"},
-		{configv1.CacheScope_CACHE_SCOPE_CREDENTIAL, "", "c:c1"},
-		{configv1.CacheScope_CACHE_SCOPE_CREDENTIAL, "org", "pool:org"},
-		{configv1.CacheScope_CACHE_SCOPE_PROVIDER_MODEL, "org", "p:p1|m:m1"},
-		{configv1.CacheScope_CACHE_SCOPE_PROVIDER, "", "p:p1"},
-	} {
-		if got := affinity.ScopeName(c.scope, "p1", "m1", "c1", c.pool); got != c.want {
-			t.Errorf("%v with pool %q: %q, want %q", c.scope, c.pool, got, c.want)
-		}
-	}
-}
-
 func TestDefaultTTL(t *testing.T) {
 	t.Parallel()
 	for p, want := range map[configv1.Protocol][2]time.Duration{

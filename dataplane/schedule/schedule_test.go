@@ -15,6 +15,7 @@ import (
 
 	configv1 "github.com/aidy-gateway/aidy-gateway/proto/gen/aidy/config/v1"
 
+	"github.com/aidy-gateway/aidy-gateway/dataplane/affinity"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/fault"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/plan"
 	"github.com/aidy-gateway/aidy-gateway/dataplane/snapshot"
@@ -537,6 +538,36 @@ func TestUnknownAccountsAreGivenAChance(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		if served[id] != 10 {
 			t.Errorf("served %v, want each account 10 times", served)
+		}
+	}
+}
+
+// What one route's policy says of caches holds for that route alone, whoever called
+// before, and one account that is looked at in many ways keeps one state.
+func TestCacheSettingsOfOnePolicyAreNoOthers(t *testing.T) {
+	t.Parallel()
+	s, cs, now := New(Config{}), candidates(account{id: "a"}), time.Unix(1000, 0)
+	off, most := false, int64(50_000)
+	hit := func(settings *configv1.CacheSettings) int64 {
+		q := queryFor(t)
+		q.PromptTokens, q.Policy.Cache = 20_000, settings
+		q.Matches = []affinity.Match{{Scope: affinity.ScopeOf("c:upr_a|m:m"), Tokens: 10_000, Confidence: 1, TTLMin: time.Hour, TTLMax: time.Hour}}
+		return s.Select(q, cs, now).Rows[0].Hit
+	}
+	settings := []*configv1.CacheSettings{nil, {Enabled: &off}, nil, {MinPrefixTokens: &most}, nil}
+	for range 3 {
+		for i, want := range []int64{10_000, 0, 10_000, 0, 10_000} {
+			if got := hit(settings[i]); got != want {
+				t.Errorf("policy %d: a hit of %d tokens, want %d", i, got, want)
+			}
+		}
+	}
+	s.Failed(&cs[0], Failure{Scope: Credential, Kind: "auth", For: time.Minute, After: 1}, now)
+	for range 2 * maxHandles {
+		q := queryFor(t)
+		q.Policy.Cache = &configv1.CacheSettings{}
+		if sel := s.Select(q, cs, now); sel.Rows[0].Reason != "cooldown_auth" {
+			t.Fatalf("under another policy the account is out for %q", sel.Rows[0].Reason)
 		}
 	}
 }

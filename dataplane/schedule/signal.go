@@ -325,10 +325,4 @@ func (s *Scheduler) Forget(gone func(credential string) bool) {
 		}
 		return true
 	})
-	s.handles.Range(func(a *plan.Account, _ *handle) bool {
-		if is(a.CredentialKey) {
-			s.handles.Delete(a)
-		}
-		return true
-	})
 }

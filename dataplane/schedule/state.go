@@ -26,7 +26,6 @@ type Config struct {
 type Scheduler struct {
 	config Config
 
-	handles     *xsync.Map[*plan.Account, *handle] // of accounts whose own place is another scheduler's
 	cells       cells
 	breakers    breakers
 	meters      meters
@@ -51,7 +50,6 @@ func New(cfg Config) *Scheduler {
 	}
 	return &Scheduler{
 		config:      cfg,
-		handles:     xsync.NewMap[*plan.Account, *handle](),
 		cells:       newCells(),
 		breakers:    newBreakers(),
 		meters:      newMeters(),
@@ -109,6 +107,7 @@ type quota struct {
 // handle is all the state that a selection reads of one candidate. It is found once
 // and kept with the account, so that a selection looks nothing up by name.
 type handle struct {
+	next     *handle // of the same account
 	owner    *Scheduler
 	provider *configv1.Provider
 	use      string
@@ -131,35 +130,47 @@ type handle struct {
 	countsReads bool // the provider counts cached tokens against its limits
 }
 
-// handle returns what is known of a candidate.
-func (s *Scheduler) handle(c *plan.Candidate) *handle { return s.handleFor(c, nil) }
+// handle returns what is known of a candidate, under whichever policy.
+func (s *Scheduler) handle(c *plan.Candidate) *handle {
+	first, _ := c.Runtime.Load().(*handle)
+	for h := first; h != nil; h = h.next {
+		if h.of(s, c) {
+			return h
+		}
+	}
+	return s.handleFor(c, nil)
+}
 
+// maxHandles bounds the handles of an account: one for each scheduler, use and policy
+// that looks at it.
+const maxHandles = 16
+
+// handleFor returns what is known of a candidate, with what is known of its cache under
+// a policy's settings.
 func (s *Scheduler) handleFor(c *plan.Candidate, policy *configv1.CacheSettings) *handle {
-	fits := func(h *handle) bool {
-		return h != nil && h.provider == c.Provider && h.use == c.Use && (policy == nil || h.policy == policy)
-	}
-	h, _ := c.Runtime.Load().(*handle)
-	if h != nil && h.owner == s {
-		if fits(h) {
+	first, _ := c.Runtime.Load().(*handle)
+	n := 0
+	for h := first; h != nil; h = h.next {
+		if h.of(s, c) && h.policy == policy {
 			return h
 		}
-		h = s.newHandle(c, policy)
-		c.Runtime.Store(h)
-		return h
+		n++
 	}
-	if h == nil {
-		h = s.newHandle(c, policy)
-		if c.Runtime.CompareAndSwap(nil, h) {
-			return h
-		}
+	h := s.newHandle(c, policy)
+	var old any
+	if first != nil {
+		old = first
 	}
-	// Several schedulers look at one configuration, as in a simulation of a fleet.
-	if h, _ = s.handles.Load(c.Account); fits(h) {
-		return h
+	if n < maxHandles {
+		h.next = first
 	}
-	h = s.newHandle(c, policy)
-	s.handles.Store(c.Account, h)
+	c.Runtime.CompareAndSwap(old, h) // one that is not kept reads the same state
 	return h
+}
+
+// of reports whether the handle is this scheduler's of the candidate.
+func (h *handle) of(s *Scheduler, c *plan.Candidate) bool {
+	return h.owner == s && h.provider == c.Provider && h.use == c.Use
 }
 
 func (s *Scheduler) newHandle(c *plan.Candidate, policy *configv1.CacheSettings) *handle {
