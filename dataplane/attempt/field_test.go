@@ -627,3 +627,40 @@ func TestQueueLeavesNoSlotFree(t *testing.T) {
 		}
 	})
 }
+
+// A request that waits because its own groups and their fallbacks are full is served by
+// its own when a slot is free there first.
+func TestQueuedRequestBeginsAtItsOwnGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one := int32(1)
+		soon, late := ok(), ok()
+		soon.latency, late.latency = time.Second, 5*time.Second
+		w := newWorld(t, func(s *syncv1.TenantShard) {
+			s.Upstreams = append(s.Upstreams, &configv1.Upstream{Id: "upr_2", ProviderId: "prv_1", GroupId: "grp_2"})
+			s.Models = append(s.Models, &configv1.UpstreamModel{Id: "upm_2", UpstreamId: "upr_2", Model: "m", UpstreamModel: "up"})
+			s.Credentials[1].UpstreamId = "upr_2"
+			for _, c := range s.Credentials {
+				c.MaxConcurrency = &one
+			}
+		}, map[string][]answer{"a": {soon}, "b": {late}})
+		out := make(chan *Result, 3)
+		for range 3 {
+			go func() {
+				res, _ := w.run(t, t.Context(), func(r *Request) {
+					r.Scheduling.Fallback = func(g string) []string { return map[string][]string{"grp_1": {"grp_2"}}[g] }
+				})
+				out <- res
+			}()
+			synctest.Wait()
+		}
+		for range 3 {
+			if res := <-out; res.Fault != nil {
+				t.Error(res.Fault)
+			}
+		}
+		if w.path() != "a b a" {
+			t.Errorf("called %q, want the waiting request at a, which was free first", w.path())
+		}
+	})
+}

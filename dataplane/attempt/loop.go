@@ -175,6 +175,10 @@ func (x *run) left(ctx context.Context) *fault.Error {
 // lease and no fault means that there is none.
 func (x *run) find(ctx context.Context, now time.Time) (*plan.Candidate, schedule.Stage, *schedule.Lease, *fault.Error) {
 	x.refused = nil
+	if x.first == nil {
+		// A request that waited begins at its own groups again, whose slots it waited for too.
+		x.groups, x.entered = x.r.Groups, nil
+	}
 	for {
 		for n, st := range x.steps() {
 			for {
