@@ -54,11 +54,7 @@ func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.M
 		Class:    classRank(classOf(who, call.Request.Header)),
 		Fallback: fallback(who, match),
 	}
-	for _, q := range match.GetMinQuality() {
-		if q.GetTask() == s.Task || q.GetTask() == "" && s.MinQuality == 0 {
-			s.MinQuality = q.GetMin()
-		}
-	}
+	s.MinQuality = floor(match.GetMinQuality(), s.Task)
 	if call.Target.Op != protocol.OpGenerate {
 		return s
 	}
@@ -78,6 +74,19 @@ func (n *Node) scheduling(call *inbound.Call, who *auth.Principal, match route.M
 		s.PriorConf = s.Policy.PriorConfidence
 	}
 	return s
+}
+
+// floor is the least quality for a task: its own, else the one for every task; 0 is none.
+func floor(list []*configv1.QualityFloor, task string) (least float64) {
+	for _, q := range list {
+		switch q.GetTask() {
+		case task:
+			return q.GetMin()
+		case "":
+			least = q.GetMin()
+		}
+	}
+	return least
 }
 
 // prefix is what the call shares with earlier ones.
